@@ -168,8 +168,9 @@ def run(context: Context, *, draws: int = 3, advertisers: int = 1268) -> Result:
             notes.append(f"{market.name} were not run: {' '.join(str(error).split())}")
             continue
         rows.append({"market": market.name, "auction": market.auction, "draws": found})
-    data = {"draws": n_draws, "markets": rows, "curves": example_curves(size)}
-    plots = {"": partial(_plot, data), "curves": partial(_plot_curves, data["curves"])}
+    curves = example_curves(size)
+    data = {"draws": n_draws, "markets": rows, "curves": curves}
+    plots = {"": partial(_plot, data), "curves": partial(_plot_curves, curves)}
     return Result("paper_ads", tables_of(data) if rows else [], data, notes, plots)
 
 

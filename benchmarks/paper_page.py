@@ -133,7 +133,8 @@ def _table2(data: Data) -> Table:
 def _table3(data: Data) -> Table:
     """Return table 3: a row for each method, printed and ours on every dataset."""
     found = cells_by_condition(data)
-    rows, bold = [], set()
+    rows: list[list[str]] = []
+    bold = set()
     for column, key in _methods(TABLE3):
         row = [column]
         for place, dataset in enumerate(TABLE3.titles):
