@@ -39,7 +39,7 @@ check: $(TOOLS)           ## format, lint, types, layers, spelling
 	$(BIN)/codespell
 
 # gpu needs a GPU and tables some hours: name them to run them
-BENCH ?= features noise regret table2 table3 peers speed first-use relaxation divided growing scale ads \
+BENCH ?= features noise regret table2 table3 paper-ads peers speed first-use relaxation divided growing scale ads \
   ads-segments ads-decisions ads-speed ads-real serve
 bench: $(TOOLS)           ## the figures of docs/benchmarks; one with: make bench BENCH=noise
 	$(BIN)/python -m benchmarks $(BENCH) -o docs/benchmarks/generated
