@@ -26,6 +26,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "formula_docstrings",
     "method_pages",
+    "example_links",
     "folded_figures",
     "linked_names",
     "native_mathml",

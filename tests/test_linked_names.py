@@ -1,4 +1,4 @@
-"""The extension of the documentation links public names that pages write as code."""
+"""The extensions of the documentation link public names and examples."""
 
 import sys
 from pathlib import Path
@@ -46,3 +46,13 @@ def test_names_in_text_become_links_and_those_in_headings_do_not(linked_names):
         ("coterie.choose_k", "choose_k")
     ]
     assert isinstance(links[0].parent, nodes.paragraph)
+
+
+def test_links_to_examples_lead_to_the_gallery(linked_names):
+    """Files of examples become pages of the gallery, from any folder; other links stay."""
+    import example_links
+
+    text = "[a](../examples/plot_a.py) [all](../../examples/README.rst) [b](../benchmarks/b.md)"
+    assert example_links.in_gallery(text) == (
+        "[a](/gallery/plot_a.rst) [all](/gallery/index.rst) [b](../benchmarks/b.md)"
+    )
