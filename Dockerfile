@@ -1,4 +1,4 @@
-# Image of the forecast service. The guide page "Running the service" says how to run it.
+# Image of the forecast service. docs/user_guide/service.md says how to run it.
 #
 # BASE is any Debian with Python 3.11 or newer, its headers and its venv module.
 ARG BASE=python:3.12-slim

@@ -23,7 +23,7 @@ PYTEST = -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 test: $(TOOLS) $(PARTITIONERS)  ## the tests that are not marked slow: at most 8 minutes on two cores
 	$(BIN)/python $(PYTEST) -m "not slow"
 
-# whole benchmarks, tutorials, browsers, proxies and a Spark cluster, too
+# whole benchmarks, notebooks, browsers, proxies and a Spark cluster, too
 test-all: $(TOOLS) $(SPARK) $(PARTITIONERS)  ## all tests; .ci/run runs them
 	$(BIN)/python $(PYTEST)
 
@@ -39,7 +39,7 @@ check: $(TOOLS)           ## format, lint, types, layers, spelling
 	$(BIN)/codespell
 
 # gpu needs a GPU and tables some hours: name them to run them
-BENCH ?= features noise regret table2 table3 peers speed first-use relaxation divided growing scale ads \
+BENCH ?= features noise regret table2 table3 paper-ads peers speed first-use relaxation divided growing scale ads \
   ads-segments ads-decisions ads-speed ads-real serve
 bench: $(TOOLS)           ## the figures of docs/benchmarks; one with: make bench BENCH=noise
 	$(BIN)/python -m benchmarks $(BENCH) -o docs/benchmarks/generated
@@ -81,7 +81,7 @@ links: $(TOOLS)           ## links of the documentation to other sites; needs th
 	$(BIN)/python -m sphinx -D plot_gallery=0 -b linkcheck docs docs/_build/links
 
 clean:
-	rm -rf $(VENV) build dist docs/_build docs/gallery docs/reference/api/generated docs/reference/methods/generated demo-output
+	rm -rf $(VENV) build dist docs/_build docs/gallery docs/api/generated docs/api/methods/generated demo-output
 
 $(READY): requirements.txt pyproject.toml meson.build
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

@@ -45,6 +45,7 @@ BENCHMARKS = {
     "regret": ("regret", "How far is each consensus function behind the best one?"),
     "table2": ("paper_table2", "The paper's table 2: consensus functions on eight sets."),
     "table3": ("paper_table3", "The paper's table 3: images described by several views."),
+    "paper-ads": ("paper_ads", "The paper's tables 4 to 7: forecasts by feature type."),
     "peers": ("peers", "Accuracy, time, memory and largest n compared with other packages."),
     "speed": ("speed", "Time and memory compared with other ways to the same answer."),
     "first-use": ("first_use", "From the start of a process to the first answer."),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from pathlib import Path
 
@@ -17,6 +18,7 @@ version = release = coterie.__version__
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
+    "sphinx.ext.intersphinx",
     "sphinx.ext.viewcode",
     "numpydoc",
     "myst_nb",
@@ -24,6 +26,8 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "formula_docstrings",
     "method_pages",
+    "example_links",
+    "linked_names",
     "native_mathml",
 ]
 templates_path = ["_templates"]
@@ -35,12 +39,23 @@ exclude_patterns = ["_build", "_templates", "benchmarks/generated", "gallery/*.i
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 
-# Notebooks: the tutorials have no stored output, so every build runs them ----------------------
-nb_execution_mode = "force"
-nb_execution_in_temp = True
-nb_execution_raise_on_error = True
-nb_execution_timeout = 300
+# Notebooks are stored with their output, which the tests compare with a new run -----------------
+nb_execution_mode = "off"
 nb_merge_streams = True
+
+# Names of other packages: without a network their names are not links ---------------------------
+intersphinx_mapping = {
+    "python": ("https://docs.python.org/3", None),
+    "numpy": ("https://numpy.org/doc/stable", None),
+    "scipy": ("https://docs.scipy.org/doc/scipy", None),
+    "sklearn": ("https://scikit-learn.org/stable", None),
+    "pandas": ("https://pandas.pydata.org/docs", None),
+}
+intersphinx_timeout = 5
+logging.getLogger("sphinx.sphinx.ext.intersphinx").addFilter(
+    lambda record: not str(record.msg).startswith("failed to reach any of the inventories")
+)
+intersphinx_disabled_reftypes = ["std:*"]  # labels and pages of this documentation only
 
 # API -----------------------------------------------------------------------------------------
 autosummary_generate = True
@@ -86,10 +101,10 @@ html_math_renderer = "mathml"
 html_copy_source = False
 html_show_sourcelink = False
 toc_object_entries_show_parents = "hide"
-html_sidebars = {"index": [], "changelog": []}
+html_sidebars = {"index": [], "development/changelog": []}
 html_theme_options = {
     "navbar_align": "left",
-    "header_links_before_dropdown": 5,
+    "header_links_before_dropdown": 7,
     "navbar_end": ["theme-switcher"],
     "show_toc_level": 2,
     "show_prev_next": True,

@@ -1,6 +1,7 @@
 """Take docs/images/what_if.png, a picture of the service page. Needs playwright and Chromium.
 
-Start the service as docs/how_to/service.md does, then run ``python docs/make_service_picture.py``.
+Start the service as docs/user_guide/service.md does, then run
+``python docs/make_service_picture.py``.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import shutil
 import sys
 from pathlib import Path
 
+from PIL import Image
 from playwright.sync_api import sync_playwright
 
 from coterie.ads import Client
@@ -44,6 +46,10 @@ def main(address: str) -> None:
         part = {"x": 0, "y": 0, "width": WIDTH, "height": below["y"] - 24}
         page.screenshot(path=PICTURE, clip=part, full_page=True)
         browser.close()
+    # a palette needs a third of the space
+    Image.open(PICTURE).convert("RGB").quantize(200, dither=Image.Dither.NONE).save(
+        PICTURE, optimize=True
+    )
 
 
 if __name__ == "__main__":

@@ -82,4 +82,4 @@ ax.spines[["top", "right"]].set_visible(False)
 ax.legend(frameon=False)
 
 # %%
-# The derived signs converge, the printed ones diverge; see :doc:`/explanation/derivation`.
+# The derived signs converge, the printed ones diverge; see :doc:`/derivation`.

@@ -17,7 +17,7 @@ from coterie import ads
 
 docscrape = pytest.importorskip("numpydoc.docscrape", reason="numpydoc reads the docstrings")
 
-REFERENCE = Path(__file__).parents[1] / "docs" / "reference" / "api"
+REFERENCE = Path(__file__).parents[1] / "docs" / "api"
 PUBLIC = {
     f"{module.__name__}.{name}": getattr(module, name)
     for module in (coterie, ads)

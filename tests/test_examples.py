@@ -17,7 +17,7 @@ from coterie.inspection.scores import adjusted_rand_index
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = sorted((ROOT / "examples").glob("plot_*.py"))
-PivotConsensus = runpy.run_path(str(ROOT / "docs" / "contributing" / "pivot_consensus.py"))[
+PivotConsensus = runpy.run_path(str(ROOT / "docs" / "development" / "pivot_consensus.py"))[
     "PivotConsensus"
 ]
 

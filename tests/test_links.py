@@ -24,7 +24,7 @@ WRITTEN = {
     DOCS / "gallery" / "index",
     *(DOCS / "gallery" / example.stem for example in (ROOT / "examples").glob("plot_*.py")),
     *(
-        DOCS / "reference" / "methods" / "generated" / key
+        DOCS / "api" / "methods" / "generated" / key
         for key in (*CONSENSUS_METHODS, *MULTIVIEW_METHODS)
     ),
 }
@@ -50,7 +50,7 @@ def links_of(page: Path) -> Iterator[str]:
 def exists(page: Path, link: str) -> bool:
     """Return whether the file of a link exists, and its heading."""
     name, _, anchor = link.partition("#")
-    # contributing/index.md and changelog.md include pages at the root
+    # development/index.md and changelog.md include pages at the root
     target = normal(page.parent / name) if name else page
     if target.with_suffix("") in WRITTEN:
         return True

@@ -23,7 +23,7 @@ def pages(monkeypatch):
 def test_every_method_has_a_page(pages, tmp_path):
     """Every method has a page, and a table links all; a second run changes no file."""
     pages.write_pages(tmp_path)
-    folder = tmp_path / "reference" / "methods" / "generated"
+    folder = tmp_path / "api" / "methods" / "generated"
     keys = [*CONSENSUS_METHODS, *MULTIVIEW_METHODS]
     assert {page.name for page in folder.iterdir()} == {f"{key}.md" for key in keys} | {
         "overview.inc"

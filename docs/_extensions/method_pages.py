@@ -1,8 +1,8 @@
 """Write a page for each method of the registry, and tables that link to them.
 
-Before the build, ``reference/methods/generated/KEY.md`` is written for every entry of
+Before the build, ``api/methods/generated/KEY.md`` is written for every entry of
 :mod:`coterie.consensus.registry`, from the entry, the measured figures and the docstring of the
-class. ``reference/methods/index.md`` includes ``generated/overview.inc``, the tables of all
+class. ``api/methods/index.md`` includes ``generated/overview.inc``, the tables of all
 methods.
 """
 
@@ -44,7 +44,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
 
 def write_pages(docs: Path) -> None:
     """Write the pages that changed, and delete pages of methods that no longer exist."""
-    folder = docs / "reference" / "methods" / "generated"
+    folder = docs / "api" / "methods" / "generated"
     folder.mkdir(parents=True, exist_ok=True)
     figures = measured_figures(docs / "benchmarks" / "generated")
     methods = [*CONSENSUS_METHODS.values(), *MULTIVIEW_METHODS.values()]

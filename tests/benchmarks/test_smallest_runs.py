@@ -24,6 +24,7 @@ from benchmarks import (
     kills,
     measuring,
     noise,
+    paper_ads,
     paper_table2,
     paper_table3,
     regret,
@@ -65,6 +66,16 @@ def curves_beat_the_own_mean(data):
     assert trial["wape"]["model"]["impressions"] < trial["wape"]["own mean"]["impressions"] < 1
 
 
+def moving_and_pooling_help(data):
+    """Curves of segments alone are worst; their members' own auctions improve them."""
+    (market,) = data["markets"]
+    for errors in market["draws"][0]["errors"].values():
+        for source in paper_ads.CONSENSUS:
+            alone = errors[source]["mape"]
+            assert errors[f"{source} moved"]["mape"] < alone > errors[f"{source}+pooled"]["mape"]
+    assert data["curves"]["segments"] == [0, 0, 1, 1, 2, 2]
+
+
 def clusters_are_found(data):
     """The program finds the planted clusters."""
     assert all(trial["accuracy"] > 0.99 for trial in data["trials"])
@@ -83,6 +94,7 @@ KEEPING = {
     "ads_scale": (ads_scale, {}, curves_beat_the_own_mean),
     "features": (features, {"seeds": 2, "jobs": 1}),
     "noise": (noise, {"draws": 2}),
+    "paper_ads": (paper_ads, {"advertisers": 80}, moving_and_pooling_help),
     "paper_table2": (paper_table2, {"draws": 2, "jobs": 1}),
     "regret": (regret, {"draws": 1, "methods": "l2,cspa", "jobs": 1}),
     "scale": (scale, {"most": 10_000}, clusters_are_found),

@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 
 __all__ = ["BERLIN", "SHAPES", "Auction", "auctions", "recipe", "write_canonical"]
 
-PAGE = Path(__file__).parents[2] / "docs" / "how_to" / "your_log.md"
+PAGE = Path(__file__).parents[2] / "docs" / "user_guide" / "bid_logs.md"
 
 BERLIN, NEW_YORK = ZoneInfo("Europe/Berlin"), ZoneInfo("America/New_York")
 FIRST = datetime(2026, 3, 2, tzinfo=UTC)

@@ -29,17 +29,6 @@ def fenced_in_order(page: Path, *languages: str) -> list[tuple[str, str]]:
     return [(language, content) for language, content in blocks]
 
 
-def captioned(page: Path, language: str) -> str:
-    """Return the content of the only block in a language that has a caption."""
-    text = page.read_text(encoding="utf-8")
-    (content,) = re.findall(
-        rf"^```{{code-block}} {re.escape(language)}\n:caption: [^\n]+\n\n(.*?)^```$",
-        text,
-        re.MULTILINE | re.DOTALL,
-    )
-    return content
-
-
 def run_python(session: str, names: dict[str, Any], page: Path) -> None:
     """Run a Python session with given global names, and check its output."""
     test = doctest.DocTestParser().get_doctest(session, names, page.name, str(page), 0)
