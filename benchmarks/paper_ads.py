@@ -78,7 +78,7 @@ from coterie.ads.segments.memberships import (
     robust_memberships,
 )
 from coterie.ads.segments.segment_profiles import compare_views
-from coterie.ads.segments.text_view import description_vectors
+from coterie.ads.segments.text_view import TextView, texts_of
 from coterie.consensus.registry import consensus_method
 from coterie.errors import DatasetUnavailableError
 from coterie.runtime.devices import on_one_thread
@@ -186,7 +186,8 @@ def run_draw(market: Market, draw: int, advertisers: int, context: Context) -> d
     ours = evaluate(histograms, texts, sources=OF_EVALUATE)
     n_days = len(histograms.days)
     train, held = list(range(n_days - 1)), [n_days - 1]
-    vectors = description_vectors(histograms, texts)
+    about = texts_of(histograms.advertisers, texts)
+    vectors = TextView().fit(about).transform(about)
     settings = feasible_settings(histograms, train, SETTINGS)
     trials = [_trial(histograms, day, vectors, settings) for day in train[-settings.origins :]]
     choices = choose_sources(trials, settings, OWN_PROTOCOL)
