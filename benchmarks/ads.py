@@ -182,7 +182,7 @@ def constant_bids(
         settings, traits, range(n_days, n_days + max(HORIZONS)), bids
     )
     auctions, outcomes, bids = auctions[who], outcomes[:, who], bids[who]
-    seen = n_days - traits.first_day[who]
+    seen = np.where(traits.newcomer[who], 1, n_days - traits.first_day[who])
     first, found = (model.days_[-1] + 1).item(), []
     for horizon, given in product(HORIZONS, (True, False)):
         days = tables.days(first, horizon)

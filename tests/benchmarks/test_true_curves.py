@@ -46,10 +46,11 @@ def test_win_rates_are_the_shares_of_a_simulation(chosen, day):
 @pytest.mark.parametrize("auction", ["first", "second"])
 def test_outcomes_are_those_of_the_rates(auction):
     """Also on days after the log, where prices stay risen; a winner pays its bid, or less."""
-    settings = replace(LARGE, auction=auction, days=5)
+    settings = replace(LARGE, auction=auction, days=5, newcomers=0.34)
     traits = draw_traits(settings)
     bids = np.exp(traits.bid_level)[:, None] * [0.5, 1.0]
     auctions, (won, paid) = draw_outcomes(settings, traits, range(3, 7), bids)
+    assert traits.newcomer.any() and (auctions > 0).all()
     later = day_shifts(replace(settings, days=10, price_rise=0.0), traits)
     for place, day in enumerate(range(3, 7)):
         for a in range(3):
