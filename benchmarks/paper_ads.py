@@ -34,7 +34,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from benchmarks.ads import simulate
 from benchmarks.ads_real.ipinyou_markets import market_rows
-from benchmarks.harness import Context
+from benchmarks.harness import FORECASTS, Context
 from benchmarks.results import (
     Marks,
     Result,
@@ -143,6 +143,8 @@ MARKETS = (
     Market("iPinYou prices", "second", None),
     Market("iPinYou prices", "first", None),
 )
+
+MEASURES = (*FORECASTS, "ads/evaluation")
 
 
 def run(context: Context, *, draws: int = 3, advertisers: int = 1268) -> Result:
