@@ -255,9 +255,10 @@ def symmetric_graph(
                     numbers[columns[entry] + 1] += 1
                 entry += 1
     pointers = np.cumsum(pointers)
-    neighbours = np.empty(pointers[-1], np.int32)
-    stored = np.empty(pointers[-1], np.asarray(weights).dtype)
-    cdef int64_t[::1] place = pointers[:-1].copy()  # of the next entry of each row
+    # no negative index: Cython 3.3.0 counts it from the end twice
+    neighbours = np.empty(pointers[A], np.int32)
+    stored = np.empty(pointers[A], np.asarray(weights).dtype)
+    cdef int64_t[::1] place = pointers[:A].copy()  # of the next entry of each row
     cdef int32_t[::1] neighbour = neighbours
     cdef weight[::1] store = stored
     entry = 0
