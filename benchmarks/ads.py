@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import tempfile
 import warnings
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import product
@@ -79,6 +80,11 @@ MULTIPLES, HORIZONS = (0.4, 1.0, 2.5, 5.0), (1, 7)
 _SEEN = (("1 day seen", 1, 2), ("2–6", 2, 7), ("7–13", 7, 14), ("14 and more", 14, np.inf))
 
 MEASURES = (*FORECASTS, "ads/evaluation")
+FIGURES = {
+    "cells": lambda data: str(len(data["cells"])),
+    "lowest impressions": lambda data: str(_n_lowest(data["cells"], "impressions")),
+    "lowest spend": lambda data: str(_n_lowest(data["cells"], "spend")),
+}
 
 
 def run(context: Context, *, draws: int = 4, advertisers: int = 1268, jobs: int = 2) -> Result:
@@ -107,15 +113,14 @@ def run(context: Context, *, draws: int = 4, advertisers: int = 1268, jobs: int 
     for place, (auction, kind) in enumerate(grid):
         found = outcomes[place * n_draws : (place + 1) * n_draws]
         summary = {target: summarise_cell(found, target) for target in TARGETS}
-        coverage = _summed_coverage(found)
         draws_of_cell = [{target: draw[target] for target in TARGETS} for draw in found]
         cells.append(
             {
                 "auction": auction,
                 "kind": kind,
                 "draws": draws_of_cell,
-                "coverage": coverage,
-                "constant": [row for draw in found for row in draw["constant"]],
+                "coverage": _summed(found, "coverage"),
+                "constant": _summed(found, "constant"),
                 "summary": summary,
             }
         )
@@ -279,16 +284,14 @@ def _coverages(found: Evaluation) -> list[dict[str, Any]]:
     ]
 
 
-def _summed_coverage(draws: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Add up the rows of coverage over the draws of a cell."""
-    sums: dict[tuple[Any, ...], list[int]] = {}
-    for row in (row for draw in draws for row in draw["coverage"]):
-        key = tuple(row[name] for name in ("target", "supply", "level", "stratum"))
-        total = sums.setdefault(key, [0, 0])
-        total[0] += row["advertisers"]
-        total[1] += row["covered"]
-    names = ("target", "supply", "level", "stratum", "advertisers", "covered")
-    return [dict(zip(names, (*key, *total), strict=True)) for key, total in sums.items()]
+def _summed(draws: Sequence[Mapping[str, Any]], kind: str) -> list[dict[str, Any]]:
+    """Add up advertisers and covered ones over the draws of a cell, by all else that rows say."""
+    sums: dict[tuple[tuple[str, Any], ...], Counter[str]] = {}
+    counts = ("advertisers", "covered")
+    for row in (row for draw in draws for row in draw[kind]):
+        key = tuple((name, value) for name, value in row.items() if name not in counts)
+        sums.setdefault(key, Counter()).update({name: row[name] for name in counts})
+    return [{**dict(key), **{n: total[n] for n in counts}} for key, total in sums.items()]
 
 
 def _share(
@@ -373,9 +376,14 @@ def _constant_table(cells: Sequence[Mapping[str, Any]]) -> Table:
     return Table("Coverage of 90% intervals at constant bids after the log", headings, rows, 1)
 
 
+def _n_lowest(cells: Sequence[Mapping[str, Any]], target: str) -> int:
+    """Return in how many cells the default has the lowest WAPE."""
+    return sum(cell["summary"][target]["ahead"] > 0 for cell in cells)
+
+
 def _notes(cells: Sequence[Mapping[str, Any]], target: str) -> list[str]:
     summaries = [cell["summary"][target] for cell in cells]
-    lowest = sum(s["ahead"] > 0 for s in summaries)
+    lowest = _n_lowest(cells, target)
     near = sum(s["ahead"] >= -s["paired_standard_error"] for s in summaries)
     usual = [
         cell["summary"][target]["closed"]

@@ -18,12 +18,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from benchmarks import paper_page
 from benchmarks.environment import code_digest, environment_line
 from benchmarks.harness import BENCHMARKS
 from benchmarks.results import Table
@@ -80,10 +81,16 @@ def shown_of(name: str, key: str) -> str:
     """
     result = read_result(name)
     tables = {table["title"]: Table.from_json(table) for table in result["tables"]}
-    figures = {"measured": measured_line, **figures_of(name)}
+    figures = {"measured": measured_line(result)}
+    if name in paper_page.FIGURES:
+        tables |= paper_page.tables_of_page(name, result)
+        figures |= paper_page.FIGURES[name](result)
+    else:
+        made = getattr(import_module(_MODULES[name]), "FIGURES", {})
+        figures |= {key: make(result) for key, make in made.items()}
     title, *place = key.removeprefix("table ").split(" :: ")
     if key in figures:
-        return figures[key](result)
+        return str(figures[key])
     if title not in tables or len(place) not in (0, 2):
         raise TableError(f"{name}.json has no {key!r}; it has {[*tables, *figures]}")
     table = tables[title]
@@ -101,14 +108,6 @@ def shown_of(name: str, key: str) -> str:
     return str(rows[0][list(table.headings).index(column)])
 
 
-def figures_of(name: str) -> Mapping[str, Callable[[Any], str]]:
-    """Return what makes the figures of a result that no table has, by key."""
-    figures: Mapping[str, Callable[[Any], str]] = getattr(
-        import_module(_MODULES[name]), "FIGURES", {}
-    )
-    return figures
-
-
 @cache
 def read_result(name: str) -> dict[str, Any]:
     """Return the content of a result file."""
@@ -119,11 +118,11 @@ def read_result(name: str) -> dict[str, Any]:
 
 
 def measured_line(result: Mapping[str, Any]) -> str:
-    """Return when, where and with what a result was measured, and what was confirmed later."""
+    """Return when, where and with what a result was measured, and if it was confirmed later."""
     environment = result["environment"]
-    line = f"Measured {environment_line(environment)}."
+    line = environment_line(environment)
     if confirmed := environment.get("confirmed"):
-        line += f" Still valid at {confirmed['commit']}: {confirmed['because']}."
+        line += f". Still valid at {confirmed['commit'][:8]}: {confirmed['because']}"
     return line
 
 

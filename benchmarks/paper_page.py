@@ -1,17 +1,12 @@
-"""Write the tables and figures of docs/paper.md: ``python -m benchmarks.paper_page``.
+"""Tables and figures of docs/paper.md: the printed ones next to ours.
 
-The page has tables between ``<!-- table 2 -->`` and ``<!-- end -->``, and figures in sentences as
-``<!--NAME:key-->0.81<!---->``. Both come from ``NAME.json``, the results of ``table2``, ``table3``
-and ``paper-ads``; table 1 comes from the catalogue of datasets.
+They come from the results of ``table2``, ``table3`` and ``paper-ads``; table 1 comes from the
+catalogue of datasets. ``python -m benchmarks pages`` writes them into the page.
 """
 
 from __future__ import annotations
 
-import json
-import re
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,8 +20,6 @@ from benchmarks.results import Table, short_text
 from coterie.consensus.registry import DEFAULT_METHOD
 from coterie.datasets import dataset_info
 
-ROOT = Path(__file__).parents[1]
-PAGE, RESULTS = ROOT / "docs" / "paper.md", ROOT / "docs" / "benchmarks" / "generated"
 #: Table 1: points, features and classes as printed.
 PRINTED_SIZES = {
     "cstr": (475, 1000, 4),
@@ -40,49 +33,18 @@ PRINTED_SIZES = {
 }
 #: An accuracy agrees with the printed one if it differs by at most this.
 NEAR = 0.02
-_BLOCK = re.compile(r"(<!-- (table \d[^>]*?) -->\n).*?(<!-- end -->)", re.DOTALL)
-_FIGURE = re.compile(r"<!--([\w-]+):([\w.-]+)-->(.*?)<!---->")
 
 Data = Mapping[str, Any]
 
 
-def main() -> None:
-    """Write the page again."""
-    results = read_results()
-    text = filled(PAGE.read_text(encoding="utf-8"), results)
-    PAGE.write_text(text, encoding="utf-8")
-    sys.stderr.write(f"Written: {PAGE}\n")
-
-
-def read_results(folder: Path = RESULTS) -> dict[str, Data]:
-    """Return the results that the page shows, by name."""
-    return {
-        name: json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
-        for name in ("table2", "table3", "paper_ads")
-    }
-
-
-def filled(page: str, results: Mapping[str, Data]) -> str:
-    """Return the page with the tables and figures of the results."""
-    tables = {title: table.markdown() for title, table in tables_of_page(results)}
-    page = _BLOCK.sub(lambda found: f"{found[1]}\n{tables[found[2]]}\n\n{found[3]}", page)
-    known = {name: FIGURES[name](data) for name, data in results.items()}
-
-    def figure(found: re.Match[str]) -> str:
-        name, key, _ = found.groups()
-        # pages have figures of other results, too
-        return f"<!--{name}:{key}-->{known[name][key]}<!---->" if name in known else found[0]
-
-    return _FIGURE.sub(figure, page)
-
-
-def tables_of_page(results: Mapping[str, Data]) -> Iterator[tuple[str, Table]]:
-    """Yield every table of the page with the name of its place."""
-    yield "table 1", _sizes()
-    yield "table 2", _table2(results["table2"])
-    yield "table 3", _table3(results["table3"])
-    numbers = ("table 4", "table 5", "table 6", "table 7", "table 6 and 7, differences")
-    yield from zip(numbers, tables_of(results["paper_ads"]), strict=True)
+def tables_of_page(name: str, data: Data) -> dict[str, Table]:
+    """Return the tables that the page shows of a result, by their number."""
+    if name == "table2":
+        return {"1": _sizes(), "2": _table2(data)}
+    if name == "table3":
+        return {"3": _table3(data)}
+    numbers = ("4", "5", "6", "7", "6 and 7, differences")
+    return dict(zip(numbers, tables_of(data), strict=True))
 
 
 def _sizes() -> Table:
@@ -263,7 +225,3 @@ FIGURES: dict[str, Callable[[Data], dict[str, str]]] = {
     "table3": figures_of_table3,
     "paper_ads": figures_of_ads,
 }
-
-
-if __name__ == "__main__":
-    main()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from benchmarks.environment import code_digest
@@ -28,6 +30,13 @@ def test_pages_show_what_the_result_files_say(page) -> None:
         assert shown == shown_of(name, key), f"{name}:{key}"
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_no_line_of_a_sentence_starts_with_a_mark(page) -> None:
+    """Markdown takes a line that starts with a comment for HTML, not for a part of a paragraph."""
+    text = page.read_text(encoding="utf-8")
+    assert re.findall(r"^\s*<!--\w+:(?!table ).*$", text, re.MULTILINE) == []
+
+
 @pytest.mark.parametrize("name", RESULTS)
 def test_results_are_of_the_present_code(name) -> None:
     """Run the benchmark again, or confirm with ``--confirm WHY`` that its result is the same."""
@@ -36,7 +45,7 @@ def test_results_are_of_the_present_code(name) -> None:
 
 def test_a_page_gets_the_figures_of_its_marks() -> None:
     """What stands between two comments is replaced; unknown names are refused."""
-    page = "On <!--noise:measured-->some day<!---->: <!--noise:table T-->\n<!---->."
+    page = "On <!--noise:measured-->some day<!---->: <!--noise:table Mean and lowest accuracy over the cells (core 11, all 35)-->\n<!---->."
     written = with_figures(page)
     assert with_figures(written) == written
     (_, _, sentence), (_, _, table) = marks_of(written)

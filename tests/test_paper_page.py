@@ -2,60 +2,41 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pytest
 
+from benchmarks.pages import ROOT, marks_of, read_result
 from benchmarks.paper_page import (
     FIGURES,
     NEAR,
-    PAGE,
     PRINTED_SIZES,
     cells_by_condition,
-    filled,
     is_near,
-    read_results,
     tables_of_page,
 )
 from benchmarks.paper_table2 import TABLE2
 from benchmarks.paper_table3 import TABLE3
 
+PAGE = (ROOT / "docs" / "paper.md").read_text(encoding="utf-8")
+
 
 @pytest.fixture(scope="module")
 def results():
-    return read_results()
+    return {name: read_result(name) for name in FIGURES}
 
 
 @pytest.fixture(scope="module")
 def tables(results):
-    return dict(tables_of_page(results))
-
-
-def test_the_page_is_what_the_results_give(results):
-    """Run ``python -m benchmarks.paper_page`` after a benchmark of the paper was run again."""
-    page = PAGE.read_text(encoding="utf-8")
-    assert filled(page, results) == page
+    return {
+        f"table {number}": table
+        for name, data in results.items()
+        for number, table in tables_of_page(name, data).items()
+    }
 
 
 def test_every_table_has_its_place(tables):
     """Every table is on the page once."""
-    page = PAGE.read_text(encoding="utf-8")
-    places = re.findall(r"^<!-- (table [^>]*) -->$", page, re.MULTILINE)
-    assert places == list(tables)
-    assert page.count("<!-- end -->") == len(places)
-
-
-def test_no_line_starts_with_a_figure():
-    """Markdown takes a line that starts with a comment for HTML, not for a part of a paragraph."""
-    assert re.findall(r"^\s*<!--[\w-]+:.*$", PAGE.read_text(encoding="utf-8"), re.MULTILINE) == []
-
-
-def test_an_old_figure_is_replaced(results):
-    """Figures of other results, and the text around them, stay."""
-    key, right = next(iter(FIGURES["table2"](results["table2"]).items()))
-    page = f"Of <!--table2:{key}-->old<!---->; <!--other:x-->1<!---->."
-    assert filled(page, results) == f"Of <!--table2:{key}-->{right}<!---->; <!--other:x-->1<!---->."
+    assert [key for _, key, _ in marks_of(PAGE) if key.startswith("table ")] == list(tables)
 
 
 def test_every_printed_accuracy_is_on_the_page(tables):
