@@ -55,9 +55,11 @@ def current_commit() -> str:
 def environment_line(described: dict[str, Any]) -> str:
     """Return a described environment as one line of text."""
     versions = ", ".join(f"{name} {number}" for name, number in described["versions"].items())
+    commit = described.get("commit", "unknown")
+    at = "" if commit == "unknown" else f" at commit {commit[:8]}"
     return (
-        f"on {described['date'][:10]} at commit {described.get('commit', 'unknown')[:8]}, on "
-        f"{described['cpu']} with {described['threads']} threads; {versions}"
+        f"on {described['date'][:10]}{at}, on {described['cpu']} with {described['threads']} "
+        f"threads; {versions}"
     )
 
 

@@ -81,7 +81,7 @@ def shown_of(name: str, key: str) -> str:
     """
     result = read_result(name)
     tables = {table["title"]: Table.from_json(table) for table in result["tables"]}
-    figures = {"measured": measured_line(result)}
+    figures = {"measured": measured_line(name)}
     if name in paper_page.FIGURES:
         tables |= paper_page.tables_of_page(name, result)
         figures |= paper_page.FIGURES[name](result)
@@ -117,12 +117,14 @@ def read_result(name: str) -> dict[str, Any]:
     return found
 
 
-def measured_line(result: Mapping[str, Any]) -> str:
-    """Return when, where and with what a result was measured, and if it was confirmed later."""
-    environment = result["environment"]
+def measured_line(name: str) -> str:
+    """Return when, where and with what a result was measured, and what is known of it since."""
+    environment = read_result(name)["environment"]
     line = environment_line(environment)
+    if not is_current(name):
+        return f"{line}. The measured code has changed since"
     if confirmed := environment.get("confirmed"):
-        line += f". Still valid at {confirmed['commit'][:8]}: {confirmed['because']}"
+        line += f". Still valid at commit {confirmed['commit'][:8]}: {confirmed['because']}"
     return line
 
 
