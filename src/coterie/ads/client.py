@@ -408,7 +408,7 @@ class Client:
                     except (ValueError, OSError, NotImplementedError, RecursionError) as odd:
                         raise ServiceError(
                             f"{response.url} answered in a form that this client does not know; "
-                            "is that a coterie service of the same version?",
+                            "does that service run the same version of coterie?",
                             status=200,
                             request_id=_one_line(response.headers.get("x-request-id", "")) or None,
                         ) from odd
@@ -550,7 +550,7 @@ def _refusal(
         words = _one_line(problem.detail or problem.title)
     except (ValueError, RecursionError):
         problem = ProblemDocument("", "", status, "")
-        words = "that is no answer of a coterie service; is base_url right?"
+        words = "that is not an answer of a coterie service; is base_url right?"
     if status == 422 or problem.type.endswith("/unknown-advertiser"):
         faults = [
             _one_line(f"{batch.placed(fault.at)}: {fault.what}").removeprefix(": ")

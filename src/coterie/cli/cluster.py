@@ -110,15 +110,15 @@ def cluster(
     are also clustered standardised, unless you name an --ensemble; add
     --standardize to cluster only standardised columns.
 
-    Five kinds of runs are compared, and the kind that finds the same clusters
-    again, and that others confirm, decides; without -k it also decides how
-    many clusters there are. The confidence is the estimated
-    probability that a label is right. --factors tests whether other columns
-    differ between the clusters. With --distances, FEATURES has the distances
+    Five kinds of runs are compared. The kind that finds the same clusters
+    again, and that other kinds confirm, decides; without -k it also decides
+    how many clusters there are. The confidence is the estimated probability
+    that a label is right. --factors tests whether other columns differ
+    between the clusters. With --distances, FEATURES has the distances
     of all pairs of rows instead.
 
-    With --views, several tables describe the same rows. Each is clustered by
-    itself, and the consensus of all runs tells which tables agree. Rows are
+    With --views, several tables describe the same rows. Each is clustered
+    separately, and the consensus of all runs shows which tables agree. Rows are
     matched by their ids, or by their order if there are none.
 
     Example: coterie cluster features.csv --id name -k 3 -o clusters.csv

@@ -45,7 +45,7 @@ def consensus(
         typer.Option(
             metavar="RULE",
             help="Weights of the partitions: agreement uses only the largest camp, learned weighs "
-            "each by its distance to the result, equal uses all alike.",
+            "each by its distance to the result, equal treats all alike.",
             show_default="agreement",
         ),
     ] = None,
@@ -63,7 +63,8 @@ def consensus(
         typer.Option(
             metavar="RULE",
             help="Result to return: auto compares several methods, search is the discrete search, "
-            "relaxation is its rounding, sizes is the search or linkage, by the sizes of clusters.",
+            "relaxation is the rounded relaxation, sizes is the search or linkage, by the sizes of "
+            "clusters.",
             show_default="auto",
         ),
     ] = None,

@@ -124,7 +124,7 @@ Standardize = Annotated[
 Impute = Annotated[
     Literal["median", "drop"] | None,
     typer.Option(
-        help="Missing cells: fill them by the median of their column, or drop their rows, which "
+        help="Missing cells: fill them with the median of their column, or drop their rows, which "
         "get label -1. By default they are refused."
     ),
 ]

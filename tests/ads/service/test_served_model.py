@@ -384,7 +384,7 @@ class TestReload:
         with caplog.at_level(logging.ERROR, "coterie"):
             assert not holder.reload()
         assert holder.last_refusal.reason == "market.coterie cannot be loaded (ZeroDivisionError)"
-        assert "failed by a defect" in caplog.text
+        assert "failed because of a defect" in caplog.text
         assert holder.current.text == "one"
 
     def test_file_that_changes_while_it_is_read_is_left_for_later(self, file, monkeypatch):

@@ -276,8 +276,8 @@ def test_taken_port_is_refused():
 
 
 def test_host_of_another_machine_is_refused(monkeypatch):
-    """What is no address of this machine, or no name at all, cannot be listened on."""
-    with pytest.raises(ServiceError, match=r"192\.0\.2\.1 is no address of this machine"):
+    """What is not an address of this machine, or no name at all, cannot be listened on."""
+    with pytest.raises(ServiceError, match=r"192\.0\.2\.1 is not an address of this machine"):
         bound_socket("192.0.2.1", 0)
 
     def unknown(*_, **__):

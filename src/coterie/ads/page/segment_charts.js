@@ -118,7 +118,7 @@ const coterieSegmentCharts = (() => {
       const [wins, cost] = ["wins", "cost"].map((name) => shares[name].distance.toFixed(3));
       const isAlone = beside !== "segment";
       const others = isAlone ? "those of all advertisers" : "its segment’s";
-      find("bid-shares-title").textContent = `Its bids beside ${others}`;
+      find("bid-shares-title").textContent = `Its bids next to ${others}`;
       find("bid-shares-words").textContent =
         "The share of all wins, and of their cost, with a bid of at most that on the axis; the other " +
         `line is that of all ${isAlone ? "advertisers" : "members"} together. The Kolmogorov–Smirnov ` +

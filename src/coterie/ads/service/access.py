@@ -129,7 +129,7 @@ def check_access(
     beyond += [f"--trusted-proxy {proxy}" for proxy in proxies if not proxy.is_loopback]
     if beyond and not tokens:
         raise InvalidParameterError(
-            f"{beyond[0]} lets other machines ask, so a token is needed: set {TOKEN_VARIABLE}, "
+            f"{beyond[0]} lets other machines in, so a token is needed: set {TOKEN_VARIABLE}, "
             f"or write tokens to a file and give --token-file; make one with {_MAKE_ONE}"
         )
     address = _address(listened)
@@ -180,7 +180,7 @@ def _checked_name(name: str) -> str:
         return given.strip("[]")
     if not _NAME.fullmatch(given):
         raise InvalidParameterError(
-            f"--allowed-host {name!r} is no host; write a name such as ads.example.com, "
+            f"--allowed-host {name!r} is not a host name; write one such as ads.example.com, "
             "without http:// and without a port"
         )
     return given
@@ -191,6 +191,6 @@ def _checked_network(text: str) -> Network:
         return ipaddress.ip_network(text)
     except ValueError as error:
         raise InvalidParameterError(
-            f"--trusted-proxy {text!r} is no address; write one such as 10.0.0.5, "
+            f"--trusted-proxy {text!r} is not an address; write one such as 10.0.0.5, "
             "or a network such as 10.0.0.0/24"
         ) from error

@@ -305,7 +305,7 @@ class Application:
         """Explain a kind of problem in plain text."""
         kind = KINDS.get(request.scope["coterie.rest"])
         if kind is None:
-            raise Problem("not-found", "there is no kind of problem of this name")
+            raise Problem("not-found", "there is no kind of problem with this name")
         return PlainTextResponse(f"{kind.title} (status {kind.status}). {kind.advice}\n")
 
     async def page_file(self, request: Request) -> Response:
@@ -314,7 +314,7 @@ class Application:
         name = "" if request.scope["path"] == "/" else request.scope["coterie.rest"] or "/"
         file = served_files().get(name)
         if file is None:
-            raise Problem("not-found", "the page has no file of this name")
+            raise Problem("not-found", "the page has no file with this name")
         current = name and request.query_params.get("v") == file.hash
         headers = {
             "ETag": f'"{file.hash}"',

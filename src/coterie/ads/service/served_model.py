@@ -265,7 +265,7 @@ class ModelHolder:
             self._refuse(str(error).replace(str(self.path), self.path.name))
             return False
         except Exception as error:  # a defect met by an odd file must not end the service
-            _LOG.exception("Loading %s failed by a defect", self.path.name)
+            _LOG.exception("Loading %s failed because of a defect", self.path.name)
             self._refuse(f"{self.path.name} cannot be loaded ({type(error).__name__})")
             return False
         if model is None:

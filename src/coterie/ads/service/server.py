@@ -101,7 +101,7 @@ def bound_socket(host: str, port: int, *, shared: bool = False) -> socket.socket
         reasons = {
             errno.EADDRINUSE: f"port {port} is taken; choose another with --port",
             errno.EACCES: f"port {port} needs privileges; choose one above 1023 with --port",
-            errno.EADDRNOTAVAIL: f"{host} is no address of this machine; choose another --host",
+            errno.EADDRNOTAVAIL: f"{host} is not an address of this machine; choose another --host",
         }
         reason = reasons.get(error.errno or 0, error.strerror or str(error))
         raise ServiceError(f"cannot listen on {host}: {reason}") from error

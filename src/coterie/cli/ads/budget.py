@@ -43,7 +43,7 @@ def budget(
 
     The bid is the one whose expected spend is the budget. At another bid, see
     how long the money lasts and what it buys until then. Intervals come from
-    draws of what may happen on each day.
+    simulated outcomes of each day.
 
     Example: coterie ads budget market.coterie --advertiser adv-00033 --budget 20 --days 7
     """

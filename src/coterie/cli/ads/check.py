@@ -36,8 +36,8 @@ def check(
 ) -> None:
     """Check a bid log and list all its faults.
 
-    An error would make results wrong, and the exit code is then 1. A warning
-    limits what results can show; a lasting change of all prices is one too.
+    An error would make results wrong; the exit code is then 1. A warning
+    limits what results can show, as does a lasting change in all prices.
     LOGS may hold bid logs or ready-made histograms. If the columns of a bid log
     are in doubt, it is refused with a query for --sql that settles it.
 

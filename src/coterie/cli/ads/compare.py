@@ -71,8 +71,7 @@ def compare(
         typer.Option(
             "--fdr",
             metavar="RATE",
-            help="False discovery rate: expected share of wrong ones among those said to have "
-            "changed.",
+            help="False discovery rate: expected share of errors among the changes marked.",
         ),
     ] = 0.1,
     output: subjects.Output = None,

@@ -131,8 +131,8 @@ def print_evaluation(facts: dict[str, Any], output: Path | None = None) -> None:
     console.print("Inside the 90% intervals, by the number of bids before", style="bold")
     layout.print_indented(console, _coverage_by_stratum(facts))
     console.print(
-        "Given: the number of auctions is known. Forecast: it is forecast too, and intervals "
-        "include that it is uncertain."
+        "Given: the number of auctions is known. Forecast: it is forecast too, and the intervals "
+        "allow for its uncertainty."
     )
     console.print()
     if facts["paper_tables"]:

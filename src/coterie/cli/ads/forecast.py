@@ -40,16 +40,16 @@ def forecast(
         ),
     ] = None,
     impressions: Annotated[
-        float | None, typer.Option(metavar="N", help="Find the bid for so many impressions.")
+        float | None, typer.Option(metavar="N", help="Find the bid for this many impressions.")
     ] = None,
     clicks: Annotated[
-        float | None, typer.Option(metavar="N", help="Find the bid for so many clicks.")
+        float | None, typer.Option(metavar="N", help="Find the bid for this many clicks.")
     ] = None,
     conversions: Annotated[
-        float | None, typer.Option(metavar="N", help="Find the bid for so many conversions.")
+        float | None, typer.Option(metavar="N", help="Find the bid for this many conversions.")
     ] = None,
     spend: Annotated[
-        float | None, typer.Option(metavar="AMOUNT", help="Find the bid that spends so much.")
+        float | None, typer.Option(metavar="AMOUNT", help="Find the bid that spends this much.")
     ] = None,
     advertiser: subjects.Advertiser = None,
     supply: subjects.Supply = None,
@@ -66,8 +66,8 @@ def forecast(
 
     With --bid, forecast impressions, spend, clicks and conversions at that
     bid. With --impressions, --clicks, --conversions or --spend, find the
-    least bid that is expected to reach the amount, or say why none does. The
-    first line says so if the amount is reached only on average, or not at all.
+    lowest bid that is expected to reach the amount, or say why none does. If
+    the amount is reached only on average, or not at all, the first line says it.
 
     The forecast is for an average day, or for --days N days together. Each
     interval should contain the actual value with the probability --level. A
@@ -185,7 +185,7 @@ def _print_goal(goal_bid: GoalBid) -> None:
     layout.print_heading(console, with_currency(_bid(goal_bid.bid)), f" is the bid for {goal}.")
     if goal_bid.marginal_cost is not None:
         cost = with_currency(money(goal_bid.marginal_cost))
-        console.print(f"There, a further thousand impressions cost {cost}.")
+        console.print(f"At this bid, a further thousand impressions cost {cost}.")
     sure = f"{50 * (1 + goal_bid.forecast.level):.3g}%"
     if goal_bid.safe_bid is None:
         console.print(

@@ -31,7 +31,7 @@ def portfolio(
         str | None,
         typer.Option(
             metavar="IDS",
-            help="Ids as a,b,c, or @FILE with one a line; by default all of the log.",
+            help="Ids as a,b,c, or @FILE with one id per line; by default all in the log.",
         ),
     ] = None,
     segment: Annotated[
@@ -43,7 +43,7 @@ def portfolio(
     ] = None,
     goal: Annotated[
         Literal["impressions", "clicks", "conversions"],
-        typer.Option(help="What they should get most of, together."),
+        typer.Option(help="What they should get the most of, together."),
     ] = "impressions",
     day: subjects.Day = None,
     days: subjects.Days = 7,
@@ -54,9 +54,9 @@ def portfolio(
 ) -> None:
     """Divide a budget between advertisers by marginal cost.
 
-    Bids are chosen so that all advertisers together get most impressions,
-    clicks or conversions for the money. The gain is over a division of the
-    same budget as in the log. With a model of campaigns, campaigns are
+    Bids are chosen so that all advertisers together get the most impressions,
+    clicks or conversions for the money. The gain is over the same budget
+    divided as in the log. With a model of campaigns, campaigns are
     named ADVERTISER/CAMPAIGN.
 
     Example: coterie ads portfolio market.coterie --budget 500 --goal clicks -o bids.csv

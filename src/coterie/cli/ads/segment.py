@@ -205,8 +205,8 @@ def print_segments(facts: dict[str, Any]) -> None:
 def _choice_sentence(choice: dict[str, Any], n_segments: int) -> str:
     if not choice["days"]:
         return (
-            "There are too few days for a backtest: settings are the usual ones, and the intervals "
-            "assume that errors are normal."
+            "There are too few days for a backtest: the settings are the defaults, and the "
+            "intervals assume that errors are normal."
         )
     strength, weights = choice["strength"], day_weights_in_words(choice["half_life"])
     market = (

@@ -38,7 +38,7 @@ def serve(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="File of tokens, one a line, with an optional name before each; SIGHUP reads it "
+            help="File of tokens, one per line, each after an optional name; SIGHUP reads it "
             "again.",
         ),
     ] = None,
@@ -49,7 +49,7 @@ def serve(
             min=0,
             max=3600,
             metavar="S",
-            help="After SIGTERM, /health/ready fails for this time before the port is closed.",
+            help="After SIGTERM, /health/ready fails for this long before the port is closed.",
         ),
     ] = 2.0,
     log_format: Annotated[

@@ -99,7 +99,7 @@ def _print_ranking(ranking: TargetRanking) -> None:
         rows = [row for row in ranking.targets if row.dimension == dimension]
         layout.print_indented(console, _table(dimension, rows, ranking))
         if len(rows) > _MOST_ROWS:
-            console.print(f"… and {len(rows) - _MOST_ROWS} more; --json and -o give all.")
+            console.print(f"… and {len(rows) - _MOST_ROWS} more; --json and -o show all.")
     of_cost = " of the expected cost" if ranking.by.startswith("cost") else ""
     console.print(
         f"Below the ranked figure: its {ranking.level:.0%} interval{of_cost}. own: the weight of "

@@ -22,7 +22,9 @@ def update(
     model: subjects.Model,
     new_log: Annotated[
         list[str],
-        typer.Argument(metavar="NEWLOG", help="Log of the new days only; see LOGS of segment."),
+        typer.Argument(
+            metavar="NEWLOG", help="Log of the new days only; see LOGS of coterie ads segment."
+        ),
     ],
     output: Annotated[
         Path | None,

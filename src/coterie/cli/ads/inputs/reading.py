@@ -113,8 +113,8 @@ class LogOptions:
         Path | None,
         _option(
             metavar="FILE",
-            help="Query of the engine whose result is the log: it has our columns, and reads LOGS "
-            "as the table log.",
+            help="Query of the engine whose result is the log: it has coterie's columns, and reads "
+            "LOGS as the table log.",
         ),
     ] = None
     column: Annotated[
