@@ -184,7 +184,7 @@ def test_views_are_matched_by_their_ids(run, views, tmp_path):
     """The consensus of several tables ignores noise; the model labels the same rows alike."""
     out, again, model = (tmp_path / name for name in ("out.csv", "again.csv", "m.coterie"))
     arguments = ("--views", "--id", "shop", "-k", 3, "--partitions", 4, "--save-model", model)
-    result = run("cluster", *views, *arguments, "-o", out, "--json")
+    result = run("cluster", *views, *arguments, "-o", out, "--json", "--impute", "median")
     assert result.exit_code == 0, result.stderr
     facts = json.loads(result.stdout)
     assert [view["view"] for view in facts["views"]] == ["size", "colour", "noise"]

@@ -100,10 +100,12 @@ def read_features(
     *,
     impute: str | None = None,
     decimal_comma: bool = False,
+    medians: Floats | None = None,
 ) -> Features:
     """Return the features of a table (None: all columns but ids and factors).
 
     ``impute`` fills missing cells by the ``"median"`` of their column, or ``"drop"``s their rows.
+    ``medians`` are those of ``columns`` in the fit; without them, those of the table are used.
     Without ids, a column that names the rows is the id; see :func:`find_ids`.
     """
     table = read_input(path)
@@ -128,7 +130,7 @@ def read_features(
     are_numbers = all(name in table.columns and table.columns[name].may_be_number for name in names)
     kept = None
     if impute and are_numbers:
-        table, kept = _imputed(table, names, impute)
+        table, kept = _imputed(table, names, impute, medians)
     try:
         id_values, names, X = feature_matrix(table, ids, columns)
     except TableError:
@@ -147,21 +149,26 @@ def read_views(
     *,
     impute: str | None,
     decimal_comma: bool,
+    medians: Iterable[Floats | None] = (),
 ) -> Features:
     """Return the features of several tables about the same rows, in the order of the first one.
 
     Rows are matched by the ids if both tables have them, and otherwise by their order. ``columns``
-    are those to read of each table; without them, all but the ids.
+    are those to read of each table; without them, all but the ids. ``medians`` are as for
+    :func:`read_features`, for each table.
     """
     if impute == "drop":
         raise InvalidParameterError("--impute drop works with one table; use --impute median")
     import numpy as np
 
+    unknown: list[Any] = [None] * len(paths)
     stems = [path.stem for path in paths]
     keys_of_views = stems if len(set(stems)) == len(stems) else list(map(str, paths))
     reads = [
-        read_features(path, ids, used, impute=impute, decimal_comma=decimal_comma)
-        for path, used in zip(paths, list(columns) or [None] * len(paths), strict=True)
+        read_features(path, ids, used, impute=impute, decimal_comma=decimal_comma, medians=filling)
+        for path, used, filling in zip(
+            paths, list(columns) or unknown, list(medians) or unknown, strict=True
+        )
     ]
     first, views = reads[0], {}
     rows = index_of(first.ids)
@@ -174,9 +181,9 @@ def read_views(
             )
         if keys and rows and keys != rows:
             place = {key: row for row, key in enumerate(keys)}
-            unknown = [key for key in rows if key not in place]
-            if unknown or len(place) < len(keys):
-                what = f"no row {', '.join(map(str, unknown[0]))}" if unknown else "equal ids"
+            absent = [key for key in rows if key not in place]
+            if absent or len(place) < len(keys):
+                what = f"no row {', '.join(map(str, absent[0]))}" if absent else "equal ids"
                 raise TableError(
                     f"{path} has {what}, unlike {paths[0]}; views describe the same rows"
                 )
@@ -197,7 +204,9 @@ def warn_of_units(X: Floats, names: Sequence[str]) -> None:
         )
 
 
-def _imputed(table: Table, names: Sequence[str], how: str) -> tuple[Table, Bools | None]:
+def _imputed(
+    table: Table, names: Sequence[str], how: str, medians: Floats | None
+) -> tuple[Table, Bools | None]:
     """Return a table whose missing cells have the median of their column, and the rows to keep."""
     from coterie.tables.columns import Column
 
@@ -210,10 +219,14 @@ def _imputed(table: Table, names: Sequence[str], how: str) -> tuple[Table, Bools
     if not counts:
         return table, None
     filled = dict(table.columns)
-    numbers = [table.columns[name].number for name in counts]
-    for name, (median,) in zip(
-        counts, table.ask(numbers, "median({0}) FILTER (isfinite({0}))"), strict=True
-    ):
+    if medians is None:
+        numbers = [table.columns[name].number for name in counts]
+        found = table.ask(numbers, "median({0}) FILTER (isfinite({0}))")
+        fillings = {name: median for name, (median,) in zip(counts, found, strict=True)}
+    else:
+        of_fit = dict(zip(names, medians.tolist(), strict=True))
+        fillings = {name: of_fit[name] for name in counts}
+    for name, median in fillings.items():
         cell, kind = column = table.columns[name]
         if median is None and counts[name] == table.n_rows:
             raise TableError(
@@ -229,7 +242,8 @@ def _imputed(table: Table, names: Sequence[str], how: str) -> tuple[Table, Bools
     n_rows = int(rows.sum())
     if how == "median":
         n_missing = counted(sum(counts.values()), "missing cell")
-        note = f"filled {n_missing} with the median of the column"
+        of_which = "column" if medians is None else "column in the fit"
+        note = f"filled {n_missing} with the median of the {of_which}"
     elif n_rows == table.n_rows:
         raise TableError(f"every row of {table.path} has a missing cell: use --impute median")
     else:
