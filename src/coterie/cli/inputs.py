@@ -33,10 +33,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-#: 1,5 and 1.234,5; where commas are decimal, 1.234 is a thousand and more.
-_DECIMAL_COMMA = (
-    r"^\s*[+-]?([0-9]{1,3}([.][0-9]{3})+(,[0-9]+)?|[0-9]*,[0-9]+([eE][+-]?[0-9]+)?)\s*$"
-)
 # A column of text with this many rows may be an id; numbers need more, because small tables often
 # have a partition with a cluster for each row.
 _FEWEST_TEXTS = 5
@@ -108,12 +104,14 @@ def read_features(
     ``medians`` are those of ``columns`` in the fit; without them, those of the table are used.
     Without ids, a column that names the rows is the id; see :func:`find_ids`.
     """
+    from coterie.tables.columns import DECIMAL_COMMA_PATTERN, feature_matrix
+
     table = read_input(path)
     written = table.columns
     if decimal_comma:
         with_point = {
             name: column._replace(
-                sql=f"CASE WHEN regexp_matches({column.sql}, '{_DECIMAL_COMMA}') "
+                sql=f"CASE WHEN regexp_matches({column.sql}, '{DECIMAL_COMMA_PATTERN}') "
                 f"THEN replace(replace({column.sql}, '.', ''), ',', '.') ELSE {column.sql} END"
             )
             for name, column in written.items()
@@ -124,8 +122,6 @@ def read_features(
     ids = find_ids(table, ids, columns, "features")
     read_as = {name: written[name] if name in ids else c for name, c in table.columns.items()}
     table = replace(table, columns=read_as)
-    from coterie.tables.columns import feature_matrix
-
     names = columns or [name for name in table.columns if name not in ids]
     are_numbers = all(name in table.columns and table.columns[name].may_be_number for name in names)
     kept = None
@@ -254,7 +250,7 @@ def _imputed(
 
 def _explain(table: Table, names: Sequence[str]) -> None:
     """Raise an error with the way out, if the features are text or have missing cells."""
-    from coterie.tables.columns import Column
+    from coterie.tables.columns import DECIMAL_COMMA_PATTERN, Column
 
     columns = [table.columns[name] for name in names]
     counts = [n for (n,) in table.ask([one.is_missing for one in columns], "count_if({})")]
@@ -265,7 +261,7 @@ def _explain(table: Table, names: Sequence[str]) -> None:
         ((texts, example),) = table.ask(
             [f"CASE WHEN {is_text} THEN {column.sql} END"], "count({})", "any_value({})"
         )
-        if re.match(_DECIMAL_COMMA, example or ""):
+        if re.match(DECIMAL_COMMA_PATTERN, example or ""):
             raise TableError(
                 f"column {name!r} of {table.path} holds {example!r}: add --decimal-comma if it is "
                 "a number"
@@ -304,7 +300,7 @@ def find_ids(
     that the user lists are never taken as ids, but the only other one that looks like an id is.
     """
     from coterie.labels.encode import FEWEST_ROWS, fewest_values_of_ids
-    from coterie.tables.columns import INTEGER_PATTERN, NUMBER_PATTERN
+    from coterie.tables.columns import DECIMAL_COMMA_PATTERN, INTEGER_PATTERN, NUMBER_PATTERN
 
     n = table.n_rows
 
@@ -314,7 +310,7 @@ def find_ids(
 
     def may_be_id(name: str) -> bool:
         """Return whether different values are an id rather than labels or a feature."""
-        is_number = table.holds_only(name, NUMBER_PATTERN, _DECIMAL_COMMA)
+        is_number = table.holds_only(name, NUMBER_PATTERN, DECIMAL_COMMA_PATTERN)
         if is_number and not table.holds_only(name, r"^[+-]?[0-9]+$"):
             return False  # a measurement: numbers, some with a fraction or an exponent
         if _is_named_like_id(name):
@@ -399,7 +395,7 @@ def without_factors(table: Table, factors: Sequence[str]) -> tuple[Table, dict[s
     """Return a table without the columns of factors, and these columns, as numbers if they are."""
     import numpy as np
 
-    from coterie.tables.columns import NUMBER_PATTERN, Column, filled
+    from coterie.tables.columns import DECIMAL_COMMA_PATTERN, NUMBER_PATTERN, Column, filled
 
     for name in factors:
         if name not in table.columns:
@@ -415,6 +411,11 @@ def without_factors(table: Table, factors: Sequence[str]) -> tuple[Table, dict[s
             is_text and table.holds_only(name, NUMBER_PATTERN)
         ):
             read_as[name] = Column(column.number, "DOUBLE")
+        elif is_text and table.holds_only(name, NUMBER_PATTERN, DECIMAL_COMMA_PATTERN):
+            raise TableError(
+                f"column {name!r} of {table.path} holds numbers with a decimal comma: write them "
+                "with a point to test it as a factor; `coterie cluster` has --decimal-comma"
+            )
         elif is_text:
             read_as[name] = Column(column.present, "VARCHAR")
     values = replace(table, columns=read_as).values(factors)
