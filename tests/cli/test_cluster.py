@@ -288,6 +288,18 @@ def test_rows_that_are_left_out_shift_no_other(run, tmp_path):
     assert columns_of(out)["shop"] == ids
 
 
+def test_factors_with_decimal_commas_are_not_categories(run, features_csv):
+    """They are refused, and ranked as numbers with --decimal-comma."""
+    lines = features_csv.read_text().replace(",", ";").splitlines()
+    rows = [f"{line};0,{i:02}" for i, line in enumerate(lines[1:])]
+    features_csv.write_text("\n".join([f"{lines[0]};age", *rows]))
+    asked = ("cluster", features_csv, "--id", "name", "-k", 3, "--partitions", 4)
+    asked += ("--factors", "age", "--json")
+    assert_one_line(run(*asked), "column 'age'", "decimal comma", "--decimal-comma")
+    (tested,) = json.loads(run(*asked, "--decimal-comma").stdout)["factors"]
+    assert tested["test"] == "Kruskal-Wallis"
+
+
 @pytest.mark.parametrize("impute", ["median", "drop"])
 def test_missing_cells_and_decimal_commas(run, features_csv, impute):
     """The answer is that of the completed table, in which dropped rows have the label -1."""
