@@ -138,7 +138,8 @@ def save_model(estimator: Any, path: str | os.PathLike[str]) -> None:
     except NotFittedError as error:
         raise ModelFileError(f"this {name} is not fitted; fit it first") from error
     except TypeError as error:
-        raise ModelFileError(f"only a fitted estimator can be saved, not a {name}") from error
+        what = "; save its attribute `estimator`" if hasattr(estimator, "estimator") else ""
+        raise ModelFileError(f"only a fitted estimator can be saved, not a {name}{what}") from error
     writer = StateWriter()
     try:
         content = {

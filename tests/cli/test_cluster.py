@@ -184,7 +184,7 @@ def test_views_are_matched_by_their_ids(run, views, tmp_path):
     """The consensus of several tables ignores noise; the model labels the same rows alike."""
     out, again, model = (tmp_path / name for name in ("out.csv", "again.csv", "m.coterie"))
     arguments = ("--views", "--id", "shop", "-k", 3, "--partitions", 4, "--save-model", model)
-    result = run("cluster", *views, *arguments, "-o", out, "--json")
+    result = run("cluster", *views, *arguments, "-o", out, "--json", "--impute", "median")
     assert result.exit_code == 0, result.stderr
     facts = json.loads(result.stdout)
     assert [view["view"] for view in facts["views"]] == ["size", "colour", "noise"]
@@ -286,6 +286,18 @@ def test_rows_that_are_left_out_shift_no_other(run, tmp_path):
     assert all(point["name"] == ids[1:][point["row"]] for point in facts["uncertain"])
     assert (facts["factors"][0]["n"], facts["factors"][0]["effect_size"] > 0.9) == (29, True)
     assert columns_of(out)["shop"] == ids
+
+
+def test_factors_with_decimal_commas_are_not_categories(run, features_csv):
+    """They are refused, and ranked as numbers with --decimal-comma."""
+    lines = features_csv.read_text().replace(",", ";").splitlines()
+    rows = [f"{line};0,{i:02}" for i, line in enumerate(lines[1:])]
+    features_csv.write_text("\n".join([f"{lines[0]};age", *rows]))
+    asked = ("cluster", features_csv, "--id", "name", "-k", 3, "--partitions", 4)
+    asked += ("--factors", "age", "--json")
+    assert_one_line(run(*asked), "column 'age'", "decimal comma", "--decimal-comma")
+    (tested,) = json.loads(run(*asked, "--decimal-comma").stdout)["factors"]
+    assert tested["test"] == "Kruskal-Wallis"
 
 
 @pytest.mark.parametrize("impute", ["median", "drop"])

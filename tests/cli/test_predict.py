@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from answers import assert_one_line
@@ -45,13 +46,35 @@ def test_unknown_rows_and_missing_cells(run, labels_csv, features_csv):
     text = run("predict", model, new, "--id", "name", "-o", out).stdout
     assert columns_of(out)["label"][1] == "-1" and columns_of(out)["confidence"][1] == "0.0"
     assert "2 points" in text and "unlabelled" in text
-    run("cluster", features_csv, "--id", "name", "-k", 3, "--partitions", 4, "--save-model", model)
+    fit = ("cluster", features_csv, "--id", "name", "-k", 3, "--partitions", 4)
+    run(*fit, "--impute", "median", "--save-model", model)
     new.write_text("name;x;y\na;9,1;0,2\nb;;0\n")
     assert_one_line(run("predict", model, new, "--decimal-comma"), "1 missing cell", "--impute")
     arguments = ("predict", model, new, "--decimal-comma", "-o", out, "--quiet", "--impute")
     for impute, is_labelled in (("median", True), ("drop", False)):
         assert run(*arguments, impute).exit_code == 0
         assert (columns_of(out)["label"][1] != "-1") == is_labelled
+
+
+def test_missing_cells_have_the_medians_of_the_fit(run, features_csv, tmp_path):
+    """A row gets the same label whatever the other new rows are, even in an empty column."""
+    model, new, out = (tmp_path / name for name in (MODEL, "new.csv", "out.csv"))
+    fit = ("cluster", features_csv, "--id", "name", "-k", 3, "--partitions", 4)
+    run(*fit, "--impute", "median", "--save-model", model)
+    asked = ("predict", model, new, "--id", "name", "-o", out, "--impute")
+    x = np.array(columns_of(features_csv)["x"], float)
+    rows = [f"probe,{np.median(x)},0.1"]
+    rows += [f"probe,,0.1{other}" for other in ("", "\na,0,0\nb,0,0", "\na,999,0\nb,999,0")]
+    answers = []
+    for row in rows:
+        new.write_text(f"name,x,y\n{row}\n")
+        result = run(*asked, "median")
+        assert result.exit_code == 0, result.stderr
+        answers.append([columns_of(out)[name][0] for name in ("label", "confidence")])
+    assert answers[1:] == answers[:1] * 3
+    run(*fit, "--save-model", model)
+    assert_one_line(run(*asked, "median"), "m.coterie was saved without --impute median")
+    assert run(*asked, "drop").exit_code == 0
 
 
 def test_what_cannot_label_rows_is_refused(run, labels_csv, features_csv, tmp_path):

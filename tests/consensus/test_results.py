@@ -411,6 +411,7 @@ CHANGES = {
     "confidence": ({"mean_confidence": 0.375}, "0.38"),
     "objective": ({"objective": 4321.5}, "4,32"),
     "bound": ({"lower_bound": 77.5, "gap": 0.25}, "o partition can have J below 77.5, so J could"),
+    "loose": ({"lower_bound": 7.5, "gap": 0.75}, "J below 7.5; so far below J, this says nothing"),
     "optimum": ({"lower_bound": 77.5, "gap": 1e-12}, "o partition has a lower J"),
     "dissent": ({"dissent": "only one agrees"}, "nly one agrees"),
     "selected": ({"selected": "tea leaves", "reason": "they are never wrong"}, "never wrong"),

@@ -224,12 +224,29 @@ def test_numbers_that_are_not_finite_are_refused_by_row(values, message):
         feature_matrix(table_of(a=values))
 
 
-def test_measurements_are_no_labels(tmp_path):
+@pytest.mark.parametrize("point", [".", ","])
+def test_measurements_are_no_labels(tmp_path, point):
     """A column of numbers with fractions is refused with its line."""
     path = tmp_path / "features.csv"
-    path.write_text("id,size\na,1.0\nb,2.5\nc,9.0\n")
-    with pytest.raises(TableError, match=r"column 'size' .* holds 2\.5 \(line 3\).*measurements"):
+    path.write_text("id;size\na;1.0\nb;2.5\nc;\nd;9.0\n".replace(".", point))
+    shown = f"2[{point}]5"
+    with pytest.raises(TableError, match=rf"'size' .* holds {shown} \(line 3\).*measurements"):
         label_columns(read_table(path), ids=["id"])
+
+
+def test_numbers_with_commas_next_to_words_or_without_fractions_are_labels():
+    """Only a column of numbers alone, one of them with a fraction, is one of measurements."""
+    for cells in (["1,5", "x"], ["1,0", "2,00"], ["1,5", "2;5"]):
+        assert label_columns(table_of(a=cells))[2][0].tolist() == cells
+
+
+def test_a_sign_in_most_columns_may_mean_a_missing_label():
+    """The warning names the sign; signs alone, and those in a few columns, are labels."""
+    words = {"a": ["x", "?", "y"], "b": ["1", "?", "2"], "c": ["1", "-", "2"]}
+    with pytest.warns(LabelWarning, match=r"^'\?' is a label in 2 of 3 columns .* blank$") as found:
+        label_columns(table_of(**words))
+    assert len(found) == 1
+    label_columns(table_of(a=["+", "-", "+"], b=["-", "-", "+"], c=["é", "x", "?"]))
 
 
 @pytest.mark.parametrize("is_folder", [False, True])

@@ -21,7 +21,13 @@ from sklearn.exceptions import ConvergenceWarning
 
 from coterie import L2Consensus, RobustConsensus, load_model, planted_partitions, save_model
 from coterie.counts.cluster_tables import ClusterTables
-from coterie.errors import InvalidLabelsError, InvalidParameterError, OutputError, TableError
+from coterie.errors import (
+    InvalidLabelsError,
+    InvalidParameterError,
+    ModelFileError,
+    OutputError,
+    TableError,
+)
 from coterie.inspection.scores import mirkin_objective
 from coterie.labels.encode import as_label_matrix
 from coterie.labels.tuples import compress_labels
@@ -263,6 +269,10 @@ def test_a_model_of_a_table_is_kept(source, tmp_path):
         save_model(found.estimator, tmp_path / "m.coterie")
         kept = load_model(tmp_path / "m.coterie")
         assert kept.predict(P).tolist() == found.estimator.predict(P).tolist()
+    with pytest.raises(
+        ModelFileError, match="not a TableConsensus; save its attribute `estimator`"
+    ):
+        save_model(found, tmp_path / "m.coterie")
 
 
 def test_another_method_and_its_settings(source):

@@ -112,9 +112,10 @@ def test_text_is_read_as_in_a_csv():
         "long": ["9" * 30, "1", None, "2"],
         "words": ["a ", None, "1.5", None],
     }
-    table = ibis.memtable(pa.table({"height": ["1.37", "2", "1e3"]}))
-    with pytest.raises(InvalidLabelsError, match=r"'height' of t.csv holds 1.37"):
-        read_text_as_in_csv(table, ["height"], "t.csv")
+    for cells in (["1.37", "2", "1e3"], ["1,37", "2", "1,0"]):
+        table = ibis.memtable(pa.table({"height": cells}))
+        with pytest.raises(InvalidLabelsError, match=f"'height' of t.csv holds {cells[0]}"):
+            read_text_as_in_csv(table, ["height"], "t.csv")
 
 
 def packed(columns: dict) -> tuple[KeyLayout, pa.Table]:

@@ -166,13 +166,13 @@ def cluster(
             from coterie.estimators.view_clusterer import MultiViewClusterer
 
             if not standardize:
-                for view, table in read.views.items():
-                    warn_of_units(table.X, [f"{view}: {name}" for name in table.names])
+                for view, one in read.views.items():
+                    warn_of_units(one.X, [f"{view}: {name}" for name in one.names])
             # With names, predict can find the columns of the fit.
             estimator: Any
             if views:
                 estimator = MultiViewClusterer(**settings)
-                estimator.fit({view: table.X for view, table in read.views.items()})
+                estimator.fit({view: one.X for view, one in read.views.items()})
                 estimator.view_columns_ = {view: one.names for view, one in read.views.items()}
             else:
                 metric = "precomputed" if distances else "euclidean"
@@ -181,6 +181,9 @@ def cluster(
                 if estimator.notes_:  # with names of columns
                     warn_of_units(read.X, read.names)
                     estimator.notes_ = tuple(notes_on_units(read.X, read.names))
+            if impute == "median":  # filled cells do not change a median
+                tables = read.views.values() or [read]
+                estimator.medians_ = [np.median(one.X, axis=0) for one in tables]
             estimator.set_params(verbose=False)
         seconds = time.perf_counter() - started
         described = None if distances else (read.X, read.names)

@@ -153,8 +153,8 @@ def consensus(
             n_labels = P.n_points * P.n_partitions
             if n_labels > _MANY_LABELS:
                 warn_user(
-                    f"{n_labels:,} labels are in memory; --engine duckdb:// takes a fifth of the "
-                    "memory and half of the time, and writes Parquet",
+                    f"{n_labels:,} labels are in memory; --engine duckdb:// needs less memory and "
+                    "time, and writes Parquet",
                     CoterieWarning,
                 )
             estimator = chosen.make(n_clusters, seed, **settings).fit(P)

@@ -33,10 +33,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-#: 1,5 and 1.234,5; where commas are decimal, 1.234 is a thousand and more.
-_DECIMAL_COMMA = (
-    r"^\s*[+-]?([0-9]{1,3}([.][0-9]{3})+(,[0-9]+)?|[0-9]*,[0-9]+([eE][+-]?[0-9]+)?)\s*$"
-)
 # A column of text with this many rows may be an id; numbers need more, because small tables often
 # have a partition with a cluster for each row.
 _FEWEST_TEXTS = 5
@@ -100,18 +96,22 @@ def read_features(
     *,
     impute: str | None = None,
     decimal_comma: bool = False,
+    medians: Floats | None = None,
 ) -> Features:
     """Return the features of a table (None: all columns but ids and factors).
 
     ``impute`` fills missing cells by the ``"median"`` of their column, or ``"drop"``s their rows.
+    ``medians`` are those of ``columns`` in the fit; without them, those of the table are used.
     Without ids, a column that names the rows is the id; see :func:`find_ids`.
     """
+    from coterie.tables.columns import DECIMAL_COMMA_PATTERN, feature_matrix
+
     table = read_input(path)
     written = table.columns
     if decimal_comma:
         with_point = {
             name: column._replace(
-                sql=f"CASE WHEN regexp_matches({column.sql}, '{_DECIMAL_COMMA}') "
+                sql=f"CASE WHEN regexp_matches({column.sql}, '{DECIMAL_COMMA_PATTERN}') "
                 f"THEN replace(replace({column.sql}, '.', ''), ',', '.') ELSE {column.sql} END"
             )
             for name, column in written.items()
@@ -122,13 +122,11 @@ def read_features(
     ids = find_ids(table, ids, columns, "features")
     read_as = {name: written[name] if name in ids else c for name, c in table.columns.items()}
     table = replace(table, columns=read_as)
-    from coterie.tables.columns import feature_matrix
-
     names = columns or [name for name in table.columns if name not in ids]
     are_numbers = all(name in table.columns and table.columns[name].may_be_number for name in names)
     kept = None
     if impute and are_numbers:
-        table, kept = _imputed(table, names, impute)
+        table, kept = _imputed(table, names, impute, medians)
     try:
         id_values, names, X = feature_matrix(table, ids, columns)
     except TableError:
@@ -147,21 +145,26 @@ def read_views(
     *,
     impute: str | None,
     decimal_comma: bool,
+    medians: Iterable[Floats | None] = (),
 ) -> Features:
     """Return the features of several tables about the same rows, in the order of the first one.
 
     Rows are matched by the ids if both tables have them, and otherwise by their order. ``columns``
-    are those to read of each table; without them, all but the ids.
+    are those to read of each table; without them, all but the ids. ``medians`` are as for
+    :func:`read_features`, for each table.
     """
     if impute == "drop":
         raise InvalidParameterError("--impute drop works with one table; use --impute median")
     import numpy as np
 
+    unknown: list[Any] = [None] * len(paths)
     stems = [path.stem for path in paths]
     keys_of_views = stems if len(set(stems)) == len(stems) else list(map(str, paths))
     reads = [
-        read_features(path, ids, used, impute=impute, decimal_comma=decimal_comma)
-        for path, used in zip(paths, list(columns) or [None] * len(paths), strict=True)
+        read_features(path, ids, used, impute=impute, decimal_comma=decimal_comma, medians=filling)
+        for path, used, filling in zip(
+            paths, list(columns) or unknown, list(medians) or unknown, strict=True
+        )
     ]
     first, views = reads[0], {}
     rows = index_of(first.ids)
@@ -174,9 +177,9 @@ def read_views(
             )
         if keys and rows and keys != rows:
             place = {key: row for row, key in enumerate(keys)}
-            unknown = [key for key in rows if key not in place]
-            if unknown or len(place) < len(keys):
-                what = f"no row {', '.join(map(str, unknown[0]))}" if unknown else "equal ids"
+            absent = [key for key in rows if key not in place]
+            if absent or len(place) < len(keys):
+                what = f"no row {', '.join(map(str, absent[0]))}" if absent else "equal ids"
                 raise TableError(
                     f"{path} has {what}, unlike {paths[0]}; views describe the same rows"
                 )
@@ -197,7 +200,9 @@ def warn_of_units(X: Floats, names: Sequence[str]) -> None:
         )
 
 
-def _imputed(table: Table, names: Sequence[str], how: str) -> tuple[Table, Bools | None]:
+def _imputed(
+    table: Table, names: Sequence[str], how: str, medians: Floats | None
+) -> tuple[Table, Bools | None]:
     """Return a table whose missing cells have the median of their column, and the rows to keep."""
     from coterie.tables.columns import Column
 
@@ -210,10 +215,14 @@ def _imputed(table: Table, names: Sequence[str], how: str) -> tuple[Table, Bools
     if not counts:
         return table, None
     filled = dict(table.columns)
-    numbers = [table.columns[name].number for name in counts]
-    for name, (median,) in zip(
-        counts, table.ask(numbers, "median({0}) FILTER (isfinite({0}))"), strict=True
-    ):
+    if medians is None:
+        numbers = [table.columns[name].number for name in counts]
+        found = table.ask(numbers, "median({0}) FILTER (isfinite({0}))")
+        fillings = {name: median for name, (median,) in zip(counts, found, strict=True)}
+    else:
+        of_fit = dict(zip(names, medians.tolist(), strict=True))
+        fillings = {name: of_fit[name] for name in counts}
+    for name, median in fillings.items():
         cell, kind = column = table.columns[name]
         if median is None and counts[name] == table.n_rows:
             raise TableError(
@@ -229,7 +238,8 @@ def _imputed(table: Table, names: Sequence[str], how: str) -> tuple[Table, Bools
     n_rows = int(rows.sum())
     if how == "median":
         n_missing = counted(sum(counts.values()), "missing cell")
-        note = f"filled {n_missing} with the median of the column"
+        of_which = "column" if medians is None else "column in the fit"
+        note = f"filled {n_missing} with the median of the {of_which}"
     elif n_rows == table.n_rows:
         raise TableError(f"every row of {table.path} has a missing cell: use --impute median")
     else:
@@ -240,7 +250,7 @@ def _imputed(table: Table, names: Sequence[str], how: str) -> tuple[Table, Bools
 
 def _explain(table: Table, names: Sequence[str]) -> None:
     """Raise an error with the way out, if the features are text or have missing cells."""
-    from coterie.tables.columns import Column
+    from coterie.tables.columns import DECIMAL_COMMA_PATTERN, Column
 
     columns = [table.columns[name] for name in names]
     counts = [n for (n,) in table.ask([one.is_missing for one in columns], "count_if({})")]
@@ -251,7 +261,7 @@ def _explain(table: Table, names: Sequence[str]) -> None:
         ((texts, example),) = table.ask(
             [f"CASE WHEN {is_text} THEN {column.sql} END"], "count({})", "any_value({})"
         )
-        if re.match(_DECIMAL_COMMA, example or ""):
+        if re.match(DECIMAL_COMMA_PATTERN, example or ""):
             raise TableError(
                 f"column {name!r} of {table.path} holds {example!r}: add --decimal-comma if it is "
                 "a number"
@@ -290,7 +300,7 @@ def find_ids(
     that the user lists are never taken as ids, but the only other one that looks like an id is.
     """
     from coterie.labels.encode import FEWEST_ROWS, fewest_values_of_ids
-    from coterie.tables.columns import INTEGER_PATTERN, NUMBER_PATTERN
+    from coterie.tables.columns import DECIMAL_COMMA_PATTERN, INTEGER_PATTERN, NUMBER_PATTERN
 
     n = table.n_rows
 
@@ -300,7 +310,7 @@ def find_ids(
 
     def may_be_id(name: str) -> bool:
         """Return whether different values are an id rather than labels or a feature."""
-        is_number = table.holds_only(name, NUMBER_PATTERN, _DECIMAL_COMMA)
+        is_number = table.holds_only(name, NUMBER_PATTERN, DECIMAL_COMMA_PATTERN)
         if is_number and not table.holds_only(name, r"^[+-]?[0-9]+$"):
             return False  # a measurement: numbers, some with a fraction or an exponent
         if _is_named_like_id(name):
@@ -385,7 +395,7 @@ def without_factors(table: Table, factors: Sequence[str]) -> tuple[Table, dict[s
     """Return a table without the columns of factors, and these columns, as numbers if they are."""
     import numpy as np
 
-    from coterie.tables.columns import NUMBER_PATTERN, Column, filled
+    from coterie.tables.columns import DECIMAL_COMMA_PATTERN, NUMBER_PATTERN, Column, filled
 
     for name in factors:
         if name not in table.columns:
@@ -401,6 +411,11 @@ def without_factors(table: Table, factors: Sequence[str]) -> tuple[Table, dict[s
             is_text and table.holds_only(name, NUMBER_PATTERN)
         ):
             read_as[name] = Column(column.number, "DOUBLE")
+        elif is_text and table.holds_only(name, NUMBER_PATTERN, DECIMAL_COMMA_PATTERN):
+            raise TableError(
+                f"column {name!r} of {table.path} holds numbers with a decimal comma: write them "
+                "with a point to test it as a factor; `coterie cluster` has --decimal-comma"
+            )
         elif is_text:
             read_as[name] = Column(column.present, "VARCHAR")
     values = replace(table, columns=read_as).values(factors)

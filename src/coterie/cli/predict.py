@@ -74,18 +74,27 @@ def predict(
             raise InvalidParameterError(
                 f"{model} was fitted to {layout.counted(len(views), 'table')}; give as many"
             )
+        # the cells of a new row have the medians of the fit, whatever the other new rows are
+        medians = getattr(estimator, "medians_", [])
+        if impute == "median" and not medians:
+            raise InvalidParameterError(
+                f"{model} was saved without --impute median, so it has no medians to fill cells "
+                "with; save it again with --impute median, or use --impute drop"
+            )
         cells: dict[str, Any] = {"impute": impute, "decimal_comma": decimal_comma}
         X: Any
         kept = None
         if hasattr(estimator, "view_names_"):
             # only a model of the program has the names of its columns
             columns_of = getattr(estimator, "view_columns_", {}).values()
-            read = read_views(tables, ids, columns_of, **cells)
+            read = read_views(tables, ids, columns_of, medians=medians, **cells)
             id_values = read.ids
             X = {view: one.X for view, one in zip(views, read.views.values(), strict=True)}
         elif hasattr(estimator, "consensus_"):
             names = [str(name) for name in getattr(estimator, "feature_names_in_", [])]
-            table = read_features(tables[0], ids, names or None, **cells)
+            table = read_features(
+                tables[0], ids, names or None, medians=next(iter(medians), None), **cells
+            )
             id_values, X, kept = table.ids, table.X, table.kept
             vars(estimator).pop("feature_names_in_", None)  # X has these columns, without names
         else:

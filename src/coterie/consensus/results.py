@@ -40,6 +40,8 @@ _MOST_SIZES, _MOST_UNCERTAIN, _MOST_CHARACTERS = 12, 5, 40
 #: Width of the names before the lines of a summary.
 _NAMES = 12
 _LEAST_SHOWN = 0.001
+#: A bound that is further below J, as a share of it, says nothing about how good the answer is.
+_LOOSE = 0.5
 #: Kinds find the same clusters if their mean adjusted Rand index is more than this.
 _ALIKE_KINDS = 0.9
 
@@ -791,8 +793,11 @@ def bound_in_words(facts: ConsensusFacts) -> str:
     gap = facts.gap or 0.0
     if gap < _ROUNDING:
         return "no partition has a lower J"
+    least = f"no partition can have J below {facts.lower_bound:,.1f}"
+    if gap > _LOOSE:
+        return f"{least}; so far below J, this says nothing about the quality of the answer"
     fall = f"at most {gap:.1%}" if gap >= _LEAST_SHOWN else f"less than {_LEAST_SHOWN:.1%}"
-    return f"no partition can have J below {facts.lower_bound:,.1f}, so J could fall by {fall}"
+    return f"{least}, so J could fall by {fall}"
 
 
 def _short_name(name: str) -> str:

@@ -39,6 +39,13 @@ def sql_name(name: str) -> str:
 MISSING_TEXTS = ("", "NA", "N/A", "n/a", "<NA>", "NaN", "nan", "null", "NULL", "None")
 INTEGER_PATTERN = r"^(0|-?[1-9][0-9]*)$"
 NUMBER_PATTERN = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+#: 1,5 and 1.234,5; where commas are decimal, 1.234 is a thousand and more.
+DECIMAL_COMMA_PATTERN = (
+    r"^\s*[+-]?([0-9][0-9]?[0-9]?([.][0-9][0-9][0-9])+(,[0-9]+)?|"
+    r"[0-9]*,[0-9]+([eE][+-]?[0-9]+)?)\s*$"
+)
+#: Of a number with a decimal comma, whether it has a fraction.
+COMMA_FRACTION = ",[0-9]*[1-9]"
 _MISSING_LABELS = {"i": -1, "f": np.nan}  # by the kind of the array; otherwise None
 #: Types of DuckDB that become arrays, and the bytes of a value; a text is an object of Python.
 _WIDTHS = {
@@ -184,7 +191,7 @@ def label_columns(
     for name, cell in texts.items():
         text = f"CASE WHEN {_PRESENT.format(cell)} IS NOT NULL THEN {cell} END"
         chosen[name] = Column(text, "VARCHAR")
-    _check_texts(table, list(texts))
+    _check_texts(table, list(texts), len(names))
     carried, labels = _fetched(table, ids, list(chosen.values()))
     return carried, names, [filled(a, _MISSING_LABELS.get(a.dtype.kind)) for a in labels]
 
@@ -279,20 +286,41 @@ def filled(values: AnyArray, filling: Any) -> AnyArray:
     return filled
 
 
-def _check_texts(table: Table, names: Sequence[str]) -> None:
-    """Refuse columns of numbers with fractions, which are no names of clusters; warn of −1."""
+def _check_texts(table: Table, names: Sequence[str], n_columns: int) -> None:
+    """Refuse columns of numbers with fractions, which are no names of clusters.
+
+    Warn of −1, and of a sign such as ``?`` next to words in most of the ``n_columns``.
+    """
     cells = [_PRESENT.format(table.columns[name].sql) for name in names]
     number = "TRY_CAST({0} AS DOUBLE)"
+    is_number = sql_text(f"{NUMBER_PATTERN}|{DECIMAL_COMMA_PATTERN}")
+    is_fraction = (
+        f"coalesce({number} != floor({number}), regexp_matches({{0}}, '{COMMA_FRACTION}'), false)"
+    )
+    is_word = r"regexp_matches({0}, '[\pL\pN]')"
     facts = table.ask(
         cells,
-        f"bool_and(regexp_matches({{0}}, {sql_text(NUMBER_PATTERN)}))",
-        f"bool_or({number} != floor({number}))",
+        f"bool_and(regexp_matches({{0}}, {is_number}))",
+        f"bool_or({is_fraction})",
         "bool_or({0} IN ('-1', '-1.0'))",
+        f"list(DISTINCT {{0}}) FILTER (length({{0}}) = 1 AND NOT {is_word})",
+        f"bool_or({is_word})",
     )
-    for name, cell, (are_numbers, has_fraction, has_minus) in zip(names, cells, facts, strict=True):
+    signs = Counter(sign for *_, found, has_words in facts if has_words for sign in found or ())
+    for sign, count in signs.items():
+        if 2 * count > n_columns:
+            warnings.warn(
+                f"{sign!r} is a label in {count} of {n_columns} columns of {table.path}; if it "
+                "means a missing label, leave these cells blank",
+                LabelWarning,
+                stacklevel=4,
+            )
+    for name, cell, (are_numbers, has_fraction, has_minus, *_) in zip(
+        names, cells, facts, strict=True
+    ):
         if are_numbers and has_fraction:
-            (values,) = table.fetch([Column(number.format(cell), "DOUBLE")])
-            row = int(np.argmax(np.ma.filled(values != np.floor(values), False)))
+            (values,) = table.fetch([Column(is_fraction.format(cell), "BOOLEAN")])
+            row = int(np.argmax(values))
             raise TableError(
                 f"column {name!r} of {table.path} holds {table.cell(name, row).strip()} "
                 f"({table.place(row)}): labels are names of clusters, not measurements; for "

@@ -34,7 +34,13 @@ from coterie.labels.encode import FEATURES_HINT, MISSING, LabelMatrix
 from coterie.labels.kernels import unpack_keys
 from coterie.runtime.devices import map_row_blocks
 from coterie.runtime.wording import short_repr
-from coterie.tables.columns import INTEGER_PATTERN, MISSING_TEXTS, NUMBER_PATTERN
+from coterie.tables.columns import (
+    COMMA_FRACTION,
+    DECIMAL_COMMA_PATTERN,
+    INTEGER_PATTERN,
+    MISSING_TEXTS,
+    NUMBER_PATTERN,
+)
 from coterie.tables.engines import (
     LocalTables,
     batches,
@@ -153,9 +159,11 @@ def read_text_as_in_csv(table: ir.Table, names: Sequence[str], source: str) -> i
         trimmed, is_present = present[name].strip(), present[name].notnull()
         # longer integers stay text, which is a valid label, too
         integer = trimmed.re_search(INTEGER_PATTERN) & (trimmed.length() <= _LONGEST_INTEGER)
-        number = trimmed.re_search(NUMBER_PATTERN)
-        fraction = number & (
-            number.ifelse(trimmed, ibis.null("string")).try_cast("float64") % 1 != 0
+        point, comma = map(trimmed.re_search, (NUMBER_PATTERN, DECIMAL_COMMA_PATTERN))
+        number = point | comma
+        fraction = point.ifelse(
+            point.ifelse(trimmed, ibis.null("string")).try_cast("float64") % 1 != 0,
+            comma & trimmed.re_search(COMMA_FRACTION),
         )
         measures |= {
             f"other{v}": (~integer & is_present).sum().fill_null(0),

@@ -371,6 +371,17 @@ def test_only_the_default_ensemble_has_finer_runs(ensemble, is_finer):
     assert consensus_contents(est)["has_finer_runs"] == is_finer
 
 
+def test_labels_are_no_features():
+    """The label table of the fit is refused as X, as numbers and as words."""
+    P, _ = ct.planted_partitions([60, 30, 10], 5, n_bad=0, noise=0.1, random_state=0)
+    for labels in (P, np.array(list("abcdefgh"))[P]):
+        est = ct.RobustConsensus(3, random_state=0).fit(labels)
+        with pytest.raises(InvalidParameterError, match="X has the labels of the fit"):
+            consensus_contents(est, labels)
+        for X in (np.arange(500.0).reshape(100, 5), P[:, :4] + 1, P[::-1]):
+            assert consensus_contents(est, X)["features"]["n_features"] == X.shape[1]
+
+
 def test_views_are_kinds_of_partitions(plain):
     """The runs of several views are counted by view, and features are named by view."""
     X, _, _ = plain

@@ -8,6 +8,8 @@ place of control characters.
 from __future__ import annotations
 
 import base64
+import contextlib
+import warnings
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib import resources
@@ -35,7 +37,7 @@ from coterie.consensus.results import (
     sizes_in_words,
     trust_in_words,
 )
-from coterie.errors import InvalidParameterError
+from coterie.errors import CoterieError, InvalidParameterError
 from coterie.inspection.displays.coassociation import ordered_sample
 from coterie.inspection.displays.colours_and_axes import NO_LABEL, cluster_colours
 from coterie.inspection.displays.numbers_of_clusters import CRITERIA
@@ -136,6 +138,11 @@ def consensus_contents(
 ) -> dict[str, Any]:
     """Collect what the page shows, by the names in its template; see :func:`write_report`."""
     consensus = fitted_consensus(estimator)
+    if X is not None and estimator is consensus and _are_fitted_labels(estimator, X):
+        raise InvalidParameterError(
+            "X has the labels of the fit, but it takes features: leave it out, or give features of "
+            "the points"
+        )
     labels, confidence = estimator.labels_, estimator.confidence_
     names = [visible(name) for name in partition_names(consensus, names)]
     V, n = len(names), len(consensus.labels_)
@@ -222,6 +229,16 @@ def consensus_contents(
         "points": [(point, runner_up[point.row]) for point in doubtful],
         "features": None if X is None else features_part(estimator, X, feature_names, index),
     }
+
+
+def _are_fitted_labels(estimator: Any, X: Any) -> bool:
+    """Return whether X can be read as labels and gets the answer of the fit."""
+    with (
+        contextlib.suppress(CoterieError, TypeError, ValueError),
+        warnings.catch_warnings(action="ignore"),
+    ):
+        return np.array_equal(estimator.predict(X), estimator.labels_)
+    return False
 
 
 def cluster_words(estimator: Any, names: Sequence[str]) -> list[list[tuple[str, str]]]:
