@@ -281,7 +281,7 @@ def test_faults_of_a_question_are_in_the_words_of_the_service(scene):
 )
 def test_what_is_no_answer_of_a_service_is_refused(scene, status, body):
     """Another program behind the address, or another version: an error in words."""
-    said = r"is that a coterie service|is base_url right"
+    said = r"same version of coterie|is base_url right"
     for call in [("model",), ("forecast", "a", 1), ("curves",), ("is_ready",)]:
         with pytest.raises(ServiceError, match=said) as caught:
             scene.ask([httpx.Response(status, content=body)], *call)
