@@ -116,6 +116,14 @@ price_above_bid (rows): the price is above the bid, which is impossible
     -> {_SAME_UNIT}
 price_not_bid (rows): the price differs from the bid, which is impossible in a first-price auction
     -> check whether these are second-price auctions, or bid and price are in different units
+prices_far_below (rows): prices are about 1/{{factor}} of bids in most wins: amounts are in
+    different units
+    -> read both in one unit; prices in units of the currency are given by SQL as price * 1000000
+no_wins (rows): no bid won
+    -> prices would be unknown and win rates 0; check the column that says whether a bid won, and
+    log the won bids too
+clicks_on_losses (rows): many bids that lost were clicked
+    -> wins seem to be marked as lost; check the column that says whether a bid won
 weight_not_positive (rows): the weight is missing, infinite, 0 or below
     -> {_LEFT_OUT}
 auction_type_unknown (rows): auction_type is neither 1 (first price) nor 2 (second price)
@@ -224,8 +232,6 @@ one_day (days): all bids are on one day
     -> weekdays cannot be compared, and no day can be held out to test forecasts
 one_advertiser (advertisers): there is only one advertiser
     -> there are no segments to find; forecasts use the advertiser's own curve
-no_wins (rows): no bid won
-    -> win rates are 0 and prices unknown; log the won bids too
 all_wins (rows): every bid won
     -> if the log leaves out the bids that lost, win rates and forecasts are far too high; log the
     lost bids too
