@@ -123,7 +123,8 @@ no_wins (rows): no bid won
     -> prices would be unknown and win rates 0; check the column that says whether a bid won, and
     log the won bids too
 clicks_on_losses (rows): many bids that lost were clicked
-    -> wins seem to be marked as lost; check the column that says whether a bid won
+    -> wins seem to be marked as lost; check the column that says whether a bid won, and whether win
+    notices are missing
 weight_not_positive (rows): the weight is missing, infinite, 0 or below
     -> {_LEFT_OUT}
 auction_type_unknown (rows): auction_type is neither 1 (first price) nor 2 (second price)
@@ -220,14 +221,16 @@ day_implausible (rows): the day is before {{first}} or after {{last}}
 day_in_future (rows): the day is after today, {{today}}
     -> check clocks and time zones; days are in UTC
 duplicate_rows (rows): the row equals another row in every column that is read{{sampled}}
-    -> both rows are counted; check for files or exports that are there twice
+    -> both rows are counted; check for files or exports that are there twice; if the bids differ,
+    keep a column with the id of each, such as bid_id
 duplicate_cells (rows): the row has the advertiser, the day and the bin of another row
     -> the counts are added; check for histograms that are there twice
 days_missing (days): days between the first and the last have no bid
     -> supply is forecast from the other days; check whether files are missing
 days_thin (days): the day has fewer than a third of the rows of the median day
     -> supply is underestimated; leave out incomplete days; if the first or the last day is thin
-    because times are local, say --time-zone; SQL may give the days of a zone
+    because times are local, say --time-zone; for the days of that zone give --sql a query with
+    CAST(strptime(…) AS DATE) AS day
 one_day (days): all bids are on one day
     -> weekdays cannot be compared, and no day can be held out to test forecasts
 one_advertiser (advertisers): there is only one advertiser
