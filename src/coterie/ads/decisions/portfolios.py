@@ -99,7 +99,8 @@ def split_budget(
     useful = (edges.amount >= (1 - _NOTHING) * edges.amount[:, -1:]).argmax(axis=1)
     place = np.minimum(np.arange(len(grid)), useful[:, None])
     bids, highest = grid[place], grid[useful]
-    best = allocate(*(np.take_along_axis(one, place, axis=1) for one in edges), money)
+    spends, amounts = (np.take_along_axis(one, place, axis=1) for one in edges)
+    best = allocate(spends, amounts, money)
     for _ in range(_ROUNDS):
         known = np.column_stack([np.zeros(n), bids])  # a bid of 0 is the start of every curve
         low = known[np.arange(n), np.maximum(best.places, 0)]
