@@ -101,6 +101,23 @@ def test_the_default_budget_is_that_of_the_log():
     assert split_budget(model, days=3).budget == pytest.approx(3 * daily)
 
 
+@pytest.mark.parametrize("goal", GOALS)
+def test_no_bid_is_raised_where_nothing_further_is_bought(goal):
+    """Of too large a budget the most is said; each gets nearly what its highest bid buys."""
+    model = small_model()
+    found = split_budget(model, 1e9, goal=goal)
+    assert found.why.startswith(f"1B USD cannot be spent: the most is {found.spend:.2f} USD, ")
+    assert found.marginal_cost is None
+    highest = model.edges_[-1] / 1e6
+    assert all(one.bid <= highest for one in found.allocations)
+    assert np.mean([one.bid < highest for one in found.allocations]) > 0.5
+    for one in found.allocations[:5]:
+        most = getattr(model.forecast(one.advertiser, highest, days=7), goal)
+        assert 0.999 * most <= one.amount * (1 + 1e-9)
+    assert "cannot be spent" not in split_budget(model, found.spend / 2, goal=goal).why
+    assert -1e-3 < found.gain < 1e-3
+
+
 def test_one_advertiser_gets_it_all():
     """A portfolio of one is the bid that spends the budget; its interval is that forecast's."""
     model = small_model()

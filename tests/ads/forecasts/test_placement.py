@@ -114,6 +114,8 @@ def test_an_unknown_id_suggests_those_with_the_same_number_or_a_few_that_begin_w
     known = {name: getattr(small_model(), name) for name in vars(small_model())}
     placer = Placer(SimpleNamespace(**known | {"advertisers_": names}))
     assert placer.unknown(asked) == said
+    grounds = placer.placed(asked).why
+    assert grounds.startswith(f"{said}," if asked else "no advertiser was named,")
     assert placer.needs_supply(asked).startswith(f"{said}; check the id")
 
 

@@ -94,6 +94,16 @@ def test_own_rules_keep_their_words():
     assert (at, what) == ("[1]", "name an `advertiser`, or give the `text` of a new one")
 
 
+def test_own_rules_of_one_member_name_its_place():
+    """A level that is not offered, and a step that is too small, are at their members."""
+    assert fault({**KNOWN, "level": 95}) == (
+        "level",
+        "it must be one of 0.5, 0.8, 0.9, 0.95, not 95",
+    )
+    at, what = fault({"advertiser": "a", "bid": {"from": 1, "to": 2, "step": 1e-9}})
+    assert (at, what) == ("bid.step", "it is too small: ask for at most 10,000 bids")
+
+
 def test_query_parameters_are_texts():
     """A number in a query is described with its limits, although it came as a text."""
     found = fault({"page_size": "1000"}, AdvertiserQuery, strict=False)

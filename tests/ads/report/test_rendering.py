@@ -226,6 +226,18 @@ def test_tables_are_in_the_page_itself() -> None:
     assert [one for one in expected if one not in text] == []
 
 
+def test_a_card_has_a_child_for_each_of_its_rows() -> None:
+    """A card of a mixture has no further one, which would be drawn over the rows of the others."""
+    html = render_report(make_payload(hostile=True))
+    assert "mixture" in html
+    [rows] = re.findall(r"\.card {[^}]*grid-row: span (\d+)", html)
+    cards = re.findall(r'<article class="card".*?</article>', html, re.DOTALL)
+    assert cards
+    for card in cards:
+        # children stand two spaces deeper than the card
+        assert len(re.findall(r"^      <[a-z]", card, re.MULTILINE)) == int(rows)
+
+
 def test_warnings_are_at_the_top() -> None:
     """The warnings of the model come before the forecasts, as text with a full stop."""
     html = render_report(PAYLOAD)

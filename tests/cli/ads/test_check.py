@@ -115,7 +115,7 @@ def test_lost_win_notices_are_a_warning(run, tmp_path):
     settings = MarketSettings(advertisers=60, segments=4, days=8, seed=31)
     log, query = simulate_logs(settings, tmp_path / "market").folder, tmp_path / "q.sql"
     query.write_text(
-        "SELECT * REPLACE (won AND hash(ts) % 2 = 0 AS won, "
+        "SELECT * REPLACE (won AND hash(ts) % 2 = 0 AS won, click AND hash(ts) % 2 = 0 AS click, "
         "CASE WHEN hash(ts) % 2 = 0 THEN price_micros END AS price_micros) FROM log"
     )
     facts = json.loads(run("ads", "check", log, "--sql", query, "--json").stdout)

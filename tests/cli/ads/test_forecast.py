@@ -131,7 +131,7 @@ def test_json_has_a_remark_where_a_bid_needs_one(run, segmented):
         assert answer.each() == model.forecast(KNOWN, bids_asked)
     answer = answer_in(run(*asked, f"1,{highest + 1!r}"))
     assert answer.forecasts[0].remark is msgspec.UNSET
-    assert answer.forecasts[1].remark.startswith("; above every bid in the log")
+    assert answer.forecasts[1].remark.startswith("above every bid in the log")
 
 
 def test_bids_of_several_options_are_together(run, segmented):

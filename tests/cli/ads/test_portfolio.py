@@ -60,6 +60,15 @@ def test_the_summary_has_the_gain(ask):
     assert shown.startswith("48 advertisers: 0.50 USD in 7 days")
     for phrase in ("if divided as in the log", "gain", "a further thousand impressions", "28 more"):
         assert phrase in shown
+    assert shown.count("as in log") == 2
+
+
+def test_a_budget_that_cannot_be_spent(ask):
+    """The first line says so, and the most; nothing further can be bought."""
+    shown = unwrapped(ask("--budget", "1e9", "--goal", "clicks").stdout)
+    assert shown.startswith("1B USD cannot be spent: the most is ")
+    assert shown.count("cannot be spent") == 1
+    assert "a further click none: higher bids buy hardly any" in " ".join(shown.split())
 
 
 def test_writes_all_allocations(ask, tmp_path):

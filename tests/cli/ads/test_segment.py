@@ -90,10 +90,18 @@ def test_summary_fits_80_columns(segmented, capsys):
 @pytest.mark.parametrize(
     ("choice", "parts"),
     [
-        ({}, ["chose 4 segments, curves of the market that count as much as 100 own auctions"]),
+        ({}, ["chose 4 segments", "curves of the market that count as much as 100 own auctions"]),
         ({}, ["and equal weights of all days", "error (WAPE) is 12.0%, its bias −3.0%."]),
         ({"half_life": 7.0}, ["and a half-life of 7 days."]),
-        ({"strength": None}, ["chose 4 segments, the curves of the market alone, and equal"]),
+        ({"strength": None}, ["chose 4 segments", "the curves of the market alone, and equal"]),
+        *(
+            ({"error": error, "bias": None}, ["Its error (WAPE) is above 1000%, because the days"])
+            for error in (1.8e15, None)
+        ),
+        (
+            {"segments": 12},
+            ["chose 12 segments at most (empty and very small ones are left out), curves"],
+        ),
         ({"days": 0, "error": None, "bias": None}, ["too few days for a backtest"]),
     ],
 )

@@ -156,3 +156,11 @@ def test_campaigns_have_targets_too(divided, tmp_path):
     assert done.exit_code == 0, done.output
     done = run("targets", file, "--advertiser", f"{KNOWN}/c1", "--json")
     assert {row["value"] for row in json.loads(done.stdout)["targets"]} >= {"phone", "tv"}
+
+
+def test_the_zone_of_hours_is_said(model):
+    """Hours are ranked in UTC, and the note says it where there are any."""
+    note = "Hours that come from time stamps are in UTC."
+    for dimension, is_said in (("hour", True), ("device", False)):
+        shown = run("targets", model, "--advertiser", KNOWN, "--dimension", dimension).stdout
+        assert (note in shown) == is_said

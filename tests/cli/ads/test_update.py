@@ -147,6 +147,11 @@ class TestRefusals:
         log = self.changed(days, tmp_path, bid_micros=-5)
         refused(log, "the bid is 0 or below", f"See: coterie ads check {log}")
 
+    def test_a_log_without_wins(self, days, refused, tmp_path):
+        """A log in which no bid won is refused, even if none of its bids was clicked."""
+        log = self.changed(days, tmp_path, won=False)
+        refused(log, "no bid won", f"See: coterie ads check {log}")
+
     def test_a_full_disk(self, days, refused, full_disk):
         """If the new model cannot be written, the old one stays."""
         full_disk()

@@ -113,8 +113,8 @@ def plan_budget(
             for text in (money(amount), money(most), f"{highest:.4g}")
         )
         why = (
-            f"{wanted} cannot be spent: the most is {paid}, at the highest bid in the log, {top}; "
-            "plan for more days, or with less money"
+            f"{wanted} cannot be spent: the most is {paid}, at the highest bid of any advertiser, "
+            f"about {top}; plan for more days, or with less money"
         )
     return BudgetPlan(
         budget=amount,

@@ -201,7 +201,7 @@ class BudgetSplit:
     gain : float or None
         The amount over that, minus 1; None if nothing would be got.
     marginal_cost : float or None
-        Of a further thousand impressions, click or conversion; None if no more can be bought.
+        Of a further thousand impressions, click or conversion; None if higher bids buy hardly any.
     days : int
         The number of days.
     level : float
@@ -211,7 +211,8 @@ class BudgetSplit:
     allocations : list of Allocation
         The largest spend first.
     why : str
-        How many of the bids are at prices of many auctions; empty if none is.
+        Why the budget cannot be spent, and how many of the bids are at prices of many auctions;
+        empty if there is neither.
     model_version : str
         Of the model of a service; otherwise empty. It is not compared.
     """

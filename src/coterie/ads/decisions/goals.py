@@ -83,9 +83,9 @@ def bid_for(
 
         top = f"{highest:.4g} {prepared.currency}".rstrip()
         why = (
-            f"no bid in the log reaches {worded(amount)}: the highest, {top}, is expected to give "
-            f"{worded(getattr(forecast, goal))} in {format_count(prepared.supply)} auctions; "
-            "ask for more days or auctions, or for less"
+            f"no bid in the log reaches {worded(amount)}: the highest of any advertiser, about "
+            f"{top}, is expected to give {worded(getattr(forecast, goal))} in "
+            f"{format_count(prepared.supply)} auctions; ask for more days or auctions, or for less"
         )
     marginal = marginal_cost(prepared, at)
     safe_why = "" if safe is None else _why_safe(model, prepared, goal)

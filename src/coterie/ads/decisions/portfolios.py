@@ -33,12 +33,15 @@ from coterie.ads.forecasts.forecast_tables import ForecastTables, PeriodLevels, 
 from coterie.ads.forecasts.placement import quoted
 from coterie.arrays import Floats, Ints
 from coterie.errors import InvalidParameterError
+from coterie.runtime.wording import money as amount_in_words
 from coterie.runtime.wording import number_of
 
 _GOALS = get_args(PortfolioGoal)
 _FINE = 48  # points of a stretch that is divided
 _ROUNDS = 2
 _HALVINGS = 45
+#: A bid above which the amount grows by less than this share buys nothing further.
+_NOTHING = 1e-3
 
 
 @stepwise
@@ -92,7 +95,12 @@ def split_budget(
     n, grid = len(rows), tables.bid_edges
     bids = np.broadcast_to(grid, (n, len(grid)))
     edges = yield from market.points(bids)
-    best = allocate(*edges, money)
+    # no curve is followed to where it buys nothing further
+    useful = (edges.amount >= (1 - _NOTHING) * edges.amount[:, -1:]).argmax(axis=1)
+    place = np.minimum(np.arange(len(grid)), useful[:, None])
+    bids, highest = grid[place], grid[useful]
+    spends, amounts = (np.take_along_axis(one, place, axis=1) for one in edges)
+    best = allocate(spends, amounts, money)
     for _ in range(_ROUNDS):
         known = np.column_stack([np.zeros(n), bids])  # a bid of 0 is the start of every curve
         low = known[np.arange(n), np.maximum(best.places, 0)]
@@ -115,7 +123,10 @@ def split_budget(
     place = np.minimum(np.searchsorted(grid, chosen), len(grid) - 1)
     is_less = (chosen < grid[place] * (1 - 1e-9)) | (np.arange(n) == best.partial)
     chosen = np.where(np.isin(grid[place], tables.masses) & is_less, grid[place - 1], chosen)
-    sums, then = (yield from market.sums(chosen)), (yield from market.points(before_bids))
+    sums, then = (
+        (yield from market.sums(chosen)),
+        (yield from market.points(np.minimum(before_bids, highest))),
+    )
     now = _Points(sums[:, 4], sums[:, 0] * market.rates[:, 0])
     more = yield from market.points(np.minimum(np.maximum(chosen, 1e-12) * RAISE, tables.highest))
 
@@ -138,11 +149,20 @@ def split_budget(
         for i, row in enumerate(rows)
     ]
     total, in_log = float(now.amount.sum()), float(then.amount.sum())
-    at_masses = int(np.isin(chosen, tables.masses).sum())
+    at_masses, spend, whys = int(np.isin(chosen, tables.masses).sum()), float(now.spend.sum()), []
+    if best.partial < 0 and money > spend * (1 + 1e-9):
+        wanted, most = (f"{amount_in_words(n)} {model.currency_}".rstrip() for n in (money, spend))
+        whys.append(
+            f"{wanted} cannot be spent: the most is {most}, and higher bids buy hardly more; "
+            "plan for more days, or with less money"
+        )
+    if at_masses:
+        bids_at = number_of(at_masses, "bid")
+        whys.append(f"{bids_at} at prices of many auctions, which lower bids lose")
     return BudgetSplit(
         goal=goal,
         budget=money,
-        spend=float(now.spend.sum()),
+        spend=spend,
         amount=total,
         amount_interval=_interval(market, sums, goal, level),
         log_amount=in_log,
@@ -152,9 +172,7 @@ def split_budget(
         level=level,
         currency=model.currency_,
         allocations=sorted(allocations, key=lambda one: -one.spend),
-        why=f"{number_of(at_masses, 'bid')} at prices of many auctions, which lower bids lose"
-        if at_masses
-        else "",
+        why="; ".join(whys),
     )
 
 

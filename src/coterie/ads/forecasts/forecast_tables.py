@@ -391,7 +391,8 @@ class ForecastTables(MarketTables):
         self.masses = (model.masses_ / _MICROS).tolist()
         self.always = "" if model.choice_.days else _TOO_FEW_DAYS
         highest = f"{self.highest:g} {model.currency_}".rstrip()
-        self.above = f"; above every bid in the log ({highest}), whose share won is used"
+        bids = f"every bid in the log (of any advertiser: up to about {highest})"
+        self.above = f"; above {bids}, whose share won is used"
         self._grounds: dict[int, str] = {}
         # the most frequent question is about an average day
         self._average = self.days()

@@ -96,6 +96,10 @@ class Placer:
         who = quoted(name) if name else "a new advertiser"
         return f"{who} is not in the log" + (f" (similar: {few})" if few else "")
 
+    def _called(self, name: str) -> str:
+        """Return how the grounds of an advertiser that is not in the log begin."""
+        return self.unknown(name) if name else "no advertiser was named"
+
     def needs_supply(self, name: str) -> str:
         """Return the same, and what to do about a question that needs a supply."""
         return f"{self.unknown(name)}; check the id, or give supply, its number of auctions"
@@ -135,7 +139,7 @@ class Placer:
 
     def named(self, placement: Placement, name: str) -> Placement:
         """Return the placement of an advertiser that is not in the log, under another name."""
-        why = _called(name) + placement.why.removeprefix(_called(placement.name))
+        why = self._called(name) + placement.why.removeprefix(self._called(placement.name))
         return replace(placement, name=name, why=why)
 
     def average_placement(self) -> Placement:
@@ -162,7 +166,7 @@ class Placer:
         reason = "its text resembles no other" if self._text_view else "nor are there any texts"
         if not text.strip():
             reason = "and no text was given"
-        why = f"{_called('')}, {reason}: the curve of all advertisers"
+        why = f"{self._called('')}, {reason}: the curve of all advertisers"
         return Placement("", None, shares, weights, "", "global", why)
 
     def _like_some(self, rows: Ints, cosines: Floats) -> Placement:
@@ -177,7 +181,7 @@ class Placer:
             f"{n} advertisers with similar ones" if n > 1 else "1 advertiser with a similar one"
         )
         likeness = least if least == most else f"{least} to {most}"
-        why = f"{_called('')}: placed by its text, beside {others} (likeness {likeness})"
+        why = f"{self._called('')}: placed by its text, beside {others} (likeness {likeness})"
         if segment:
             why += f", {'most of them' if n > 1 else 'mostly'} in the segment {quoted(segment)}"
         return Placement("", None, shares, weights, segment, "text", why)
@@ -222,11 +226,6 @@ def _form(name: str) -> str:
     """
     parts = _PARTS.findall(name[:_MOST_SHOWN].casefold())
     return " ".join(part.lstrip("0") or part for part in parts)
-
-
-def _called(name: str) -> str:
-    """Return how the grounds of an advertiser that is not in the log begin."""
-    return f"{quoted(name)} is not in the log" if name else "no advertiser was named"
 
 
 def _largest(values: Floats, n: int, at_least: float) -> Ints:

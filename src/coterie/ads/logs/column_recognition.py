@@ -135,7 +135,8 @@ def reading_of(
     if problems:
         error = TableError(
             f"{source}: {'; '.join(problems)}. The columns are {', '.join(raw.columns)}; say it by "
-            "options, or correct the query that comes with this error, and give it as sql"
+            "options, or correct the query that comes with this error, and give it as sql "
+            "(to the program: --sql FILE)"
         )
         error.add_note(found.query())
         raise error

@@ -102,9 +102,9 @@
       const safe = most.low === undefined ? undefined : leastBid((value) => at(value).low, amount);
       if (bid !== null) return { reached: true, bid, safe_bid: safe };
       const format = goal === "spend" ? money : count;
-      const highest = `${money(grid[grid.length - 1])}, is expected to give ${format(most.value)}`;
-      const why = `No bid in the log reaches that: the highest, ${highest} in ${count(supplyOn(one, day))} auctions`;
-      return { reached: false, why };
+      const highest = `about ${money(grid[grid.length - 1])}, is expected to give ${format(most.value)}`;
+      const found = `the highest of any advertiser, ${highest} in ${count(supplyOn(one, day))} auctions`;
+      return { reached: false, why: `No bid in the log reaches that: ${found}` };
     },
   };
 

@@ -72,14 +72,14 @@ const coterieSegments = (() => {
     }
     const listed = element("div", { class: "listed" }, element("ol", { class: "members" }, ...members.map(member)));
     if (members.length < size) listed.append(coterieTables.listButton(size, onList));
+    const mixture = segment.mixture ? [visible(segment.mixture), element("br")] : [];
     const badge = element("small", { class: "mine" }, "segment of this advertiser");
     return element(
       "article",
       { class: "card", id: `segment-${index}`, tabindex: "-1" },
       element("h3", {}, element("bdi", {}, visible(segment.name)), badge),
       element("p", { class: "words" }, visible(segment.words.join(", "))),
-      ...(segment.mixture ? [element("p", { class: "meta" }, visible(segment.mixture))] : []),
-      element("p", { class: "meta" }, aboutSegment(segment)),
+      element("p", { class: "meta" }, ...mixture, aboutSegment(segment)),
       charts,
       // one list is open at a time and covers the cards below
       element("details", { name: "members" }, element("summary", {}, "Members, most typical first"), listed),

@@ -121,7 +121,7 @@ SegmentIndex = Annotated[int, Meta(ge=0, le=_MOST_PAGE, description="Index of a 
 
 def _check_level(level: float) -> None:
     if level not in LEVELS:
-        raise ValueError(f"`level` must be one of {', '.join(map(str, LEVELS))}")
+        raise ValueError(f"`level` must be one of {', '.join(map(str, LEVELS))}, not {level:g}")
 
 
 def given_members(question: Struct, names: Iterable[str] = ()) -> dict[str, Any]:
@@ -389,7 +389,7 @@ class Answer(Struct, gc=False):
             Forecast(
                 **shared,
                 **{name: getattr(one, name) for name in _FIGURES},
-                why=self.why + (one.remark or ""),
+                why="; ".join([self.why, *([one.remark] if one.remark else [])]),
                 model_version=self.model.version,
             )
             for one in self.forecasts
@@ -430,7 +430,7 @@ def answer_of(found: Sequence[Forecast], *, known: bool, days: int, version: str
         [
             Figures(
                 **{name: getattr(one, name) for name in _FIGURES},
-                remark=one.why.removeprefix(why) or UNSET,
+                remark=one.why.removeprefix(why).removeprefix("; ") or UNSET,
             )
             for one in found
         ],

@@ -17,6 +17,8 @@ from coterie.runtime.wording import in_words
 #: A step of a path: a member, an item of a list, or any value of a mapping.
 _STEP = re.compile(r"\.(\w+)|\[(\d+)\]|\[\.\.\.\]")
 _MEMBER = re.compile(r"Object (contains unknown|missing required) field `(.*)`", re.DOTALL)
+#: A rule of a type about one of its members.
+_OF_MEMBER = re.compile(r"`(\w+)` ([^`]*)")
 _MOST_SHOWN = 60
 #: What a type is called, which types of JSON values it takes, and what its length counts.
 _NAMES: dict[type[inspect.Type], tuple[str, tuple[type, ...], str]] = {
@@ -64,7 +66,8 @@ def _place_and_words(error: msgspec.ValidationError, kind: Any, given: Any) -> t
             given = msgspec.UNSET
         place += step[0] if step[2] else f".{key}"
     if error.__cause__ is not None:  # a rule of the type itself, in its own words
-        return place, message
+        own = _OF_MEMBER.fullmatch(message)
+        return (f"{place}.{own[1]}", f"it {own[2]}") if own else (place, message)
     if member := _MEMBER.fullmatch(message):
         fields = {one.encode_name: one.type for one in _first(types, inspect.StructType).fields}
         at = f"{place}.{member[2]}"

@@ -301,7 +301,7 @@ def _of_values(
 
 def _figures(served: ServedModel, bids: list[float], rows: Sequence[list[float]]) -> list[Figures]:
     """Return figures from rows in the order of ``forecast_figures.FIELDS``."""
-    highest, above = served.tables.highest, served.tables.above
+    highest, above = served.tables.highest, served.tables.above.removeprefix("; ")
     clicks, conversions = served.has_clicks, served.has_conversions
     return [
         Figures(

@@ -91,6 +91,8 @@ def _names(text: str) -> list[str]:
 def _print_split(split: BudgetSplit) -> None:
     console = layout.stdout_console()
     unit = f" {split.currency}" if split.currency else ""
+    if split.why and split.marginal_cost is None:
+        layout.print_heading(console, layout.sentence(split.why), "", "bold red")
     number = layout.counted(len(split.allocations), "advertiser")
     layout.print_heading(
         console, number, f": {money(split.budget)}{unit} in {layout.counted(split.days, 'day')}"
@@ -102,13 +104,13 @@ def _print_split(split: BudgetSplit) -> None:
         "if divided as in the log": format_count(split.log_amount),
         "gain": None if split.gain is None else signed(split.gain),
         "spend": f"{money(split.spend)}{unit}",
-        f"a further {per[split.goal]}": None
+        f"a further {per[split.goal]}": "none: higher bids buy hardly any"
         if split.marginal_cost is None
         else f"{money(split.marginal_cost)}{unit}",
     }
     layout.print_indented(console, layout.facts_grid(facts))
     table = layout.figures_table(
-        ["advertiser"], ["bid", "mean in log", "spend", "in log", split.goal, "in log"]
+        ["advertiser"], ["bid", "mean in log", "spend", "as in log", split.goal, "as in log"]
     )
     for one in split.allocations[:_MOST_SHOWN]:
         table.add_row(
@@ -124,7 +126,7 @@ def _print_split(split: BudgetSplit) -> None:
     more = len(split.allocations) - _MOST_SHOWN
     if more > 0:
         console.print(f"… and {more:,} more; -o FILE writes all of them.")
-    if split.why:
+    if split.why and split.marginal_cost is not None:
         console.print(layout.sentence(split.why))
     console.print(
         f"The interval should contain the actual total with a probability of {split.level:.0%}."

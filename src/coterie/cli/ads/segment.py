@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from coterie.ads.forecasts.fitted_market import Choice
     from coterie.ads.segments.settings import SegmentSettings
 
+#: A larger error of the backtest is one of days that had hardly a win.
+_MOST_ERROR = 10.0
+
 
 @with_log_options
 def segment(
@@ -214,13 +217,23 @@ def _choice_sentence(choice: dict[str, Any], n_segments: int) -> str:
         if strength is None
         else f"curves of the market that count as much as {strength:g} own auctions"
     )
-    # the backtest can choose segments that are too small to be kept
     segments = f"{counted(choice['segments'], 'segment')}, " if n_segments else ""
+    if 0 < n_segments < choice["segments"]:
+        segments = segments.replace(",", " at most (empty and very small ones are left out),")
     return (
         f"A backtest of {counted(choice['days'], 'day')} chose {segments}{market}, and {weights}. "
-        "Its error (WAPE) is "
-        f"{percent(choice['error'])}, its bias {signed(choice['bias'])}."
+        f"{_error_sentence(choice['error'], choice['bias'])}"
     )
+
+
+def _error_sentence(error: float | None, bias: float | None) -> str:
+    """Say how large the error of a backtest is; of days almost without wins it says nothing."""
+    if error is None or error > _MOST_ERROR:
+        return (
+            f"Its error (WAPE) is above {_MOST_ERROR:.0%}, because the days it forecast have "
+            "hardly a win; check the log of these days."
+        )
+    return f"Its error (WAPE) is {percent(error)}, its bias {signed(bias)}."
 
 
 def _segment_table(facts: dict[str, Any]) -> Table:

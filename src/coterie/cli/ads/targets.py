@@ -105,6 +105,8 @@ def _print_ranking(ranking: TargetRanking) -> None:
         f"Below the ranked figure: its {ranking.level:.0%} interval{of_cost}. own: the weight of "
         "the advertiser's own record. best: the probability that no other value is better."
     )
+    if "hour" in names:
+        console.print("Hours that come from time stamps are in UTC.")
     console.print(layout.sentence(ranking.why))
 
 

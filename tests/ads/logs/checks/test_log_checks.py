@@ -44,7 +44,7 @@ BIG = 2**63 - 1
 OF_THE_WHOLE = {
     *("no_wins", "all_wins", "no_losses_at_all", "bids_implausible"),
     *("auction_recognised", "prices_equal_bids", "no_texts", "texts_unreadable"),
-    "prices_net",
+    *("prices_net", "prices_far_below"),
 }
 
 
@@ -103,6 +103,13 @@ LONG_BAD_LOGS = {
             ),
         ),
         1,
+    ),
+    "prices_far_below": lambda: BadLog(
+        everywhere(distinct(good_rows() * 2), price_micros=lambda row: row["price_micros"] and 1),
+        96,
+    ),
+    "clicks_on_losses": lambda: BadLog(
+        everywhere(distinct(good_rows()), click=lambda row: not row["won"]), 48
     ),
     "prices_net": lambda: BadLog(
         everywhere(

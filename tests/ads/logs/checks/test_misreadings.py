@@ -48,6 +48,14 @@ MISREADINGS = {
         "losses_at_one_bid",
         "SELECT * REPLACE (CASE WHEN won THEN bid_micros ELSE 1000000 END AS bid_micros) FROM log",
     ),
+    "wins without their notices": (
+        "clicks_on_losses",
+        f"SELECT * REPLACE (won AND {DRAW} >= 30 AS won) FROM log",
+    ),
+    "prices in units": (
+        "prices_far_below",
+        "SELECT * REPLACE (price_micros / 1000000 AS price_micros) FROM log",
+    ),
     "missing prices as 0": (
         "prices_zero",
         f"SELECT * REPLACE (CASE WHEN {DRAW} < 20 AND won THEN 0 ELSE price_micros END "
@@ -133,7 +141,7 @@ def test_a_log_that_is_read_rightly_has_no_doubt(market):
 def test_wins_that_were_lost_are_a_ceiling_of_win_rates(percent):
     """If wins at random are marked as lost, their share is that of the highest bids that lost."""
     query = (
-        f"SELECT * REPLACE (won AND {DRAW} >= {percent} AS won, "
+        f"SELECT * REPLACE (won AND {DRAW} >= {percent} AS won, false AS click, "
         f"CASE WHEN {DRAW} >= {percent} THEN price_micros END AS price_micros) FROM log"
     )
     logs = open_logs(log_of(), sql=query)

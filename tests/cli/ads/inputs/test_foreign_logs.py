@@ -247,10 +247,10 @@ def test_ragged_lines_are_counted_with_their_numbers(tmp_path):
 
 def test_a_list_is_no_id(tmp_path):
     """A list of several values in the place of a text is unreadable."""
-    row = {"advertiser": ["a"], "day": "2026-03-02", "bid_micros": 2_000_000, "won": False}
+    row = {"advertiser": ["a"], "day": "2026-03-02", "bid_micros": 2_000_000, "won": True}
     rows = [row, row, {**row, "advertiser": ["a", "b"]}]
     log = tmp_path / "log.jsonl"
-    log.write_text("\n".join(json.dumps({**one, "price_micros": None}) for one in rows))
+    log.write_text("\n".join(json.dumps({**one, "price_micros": 1_000_000}) for one in rows))
     _, check = log_input([str(log), "--column", "advertiser=advertiser.0"]).check()
     (fault,) = check.errors
     assert (fault.code, fault.count) == ("unreadable", 1)

@@ -6,7 +6,6 @@ import shlex
 from pathlib import Path
 from typing import get_type_hints
 
-import pyarrow as pa
 import pytest
 import typer
 from hypothesis import given, settings
@@ -84,7 +83,9 @@ def test_faults_are_counted_in_their_unit(write_log):
     """A fault of advertisers is counted in advertisers, not in rows."""
     n = 12 * 3 * 30
     bids = [3_000_000_000] * 90 + [2_000_000] * (n - 90)
-    log = write_log(bid_micros=bids, won=[False] * n, price_micros=pa.nulls(n, pa.int64()))
+    won = [False] * (n - 1) + [True]
+    prices = [2_000_000 if is_won else None for is_won in won]
+    log = write_log(bid_micros=bids, won=won, price_micros=prices)
     with pytest.raises(TableError, match=r"\(1 advertiser\)"):
         LogInput(str(log)).read()
 
@@ -348,3 +349,11 @@ def test_the_query_is_never_overwritten(run, tmp_path):
     words = SHAPES["prices_only"](tmp_path, auctions(10))
     result = run("ads", "segment", *words, "-o", tmp_path / "recipe.sql")
     assert_one_line(result, "this path is the query of the log")
+
+
+@pytest.mark.parametrize("query", ["SELECT * FROM log", "FROM log " * 100])
+def test_a_query_in_place_of_its_file_is_refused_in_one_sentence(run, tmp_path, query):
+    """The query is not repeated, however long it is."""
+    result = run("ads", "check", tmp_path, "--sql", query)
+    assert_one_line(result, "--sql takes a FILE that holds the query, not the query itself")
+    assert "FROM log" not in result.stderr

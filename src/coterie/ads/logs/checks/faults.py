@@ -116,6 +116,15 @@ price_above_bid (rows): the price is above the bid, which is impossible
     -> {_SAME_UNIT}
 price_not_bid (rows): the price differs from the bid, which is impossible in a first-price auction
     -> check whether these are second-price auctions, or bid and price are in different units
+prices_far_below (rows): prices are about 1/{{factor}} of bids in most wins: amounts are in
+    different units
+    -> read both in one unit; prices in units of the currency are given by SQL as price * 1000000
+no_wins (rows): no bid won
+    -> prices would be unknown and win rates 0; check the column that says whether a bid won, and
+    log the won bids too
+clicks_on_losses (rows): many bids that lost were clicked
+    -> wins seem to be marked as lost; check the column that says whether a bid won, and whether win
+    notices are missing
 weight_not_positive (rows): the weight is missing, infinite, 0 or below
     -> {_LEFT_OUT}
 auction_type_unknown (rows): auction_type is neither 1 (first price) nor 2 (second price)
@@ -212,20 +221,20 @@ day_implausible (rows): the day is before {{first}} or after {{last}}
 day_in_future (rows): the day is after today, {{today}}
     -> check clocks and time zones; days are in UTC
 duplicate_rows (rows): the row equals another row in every column that is read{{sampled}}
-    -> both rows are counted; check for files or exports that are there twice
+    -> both rows are counted; check for files or exports that are there twice; if the bids differ,
+    keep a column with the id of each, such as bid_id
 duplicate_cells (rows): the row has the advertiser, the day and the bin of another row
     -> the counts are added; check for histograms that are there twice
 days_missing (days): days between the first and the last have no bid
     -> supply is forecast from the other days; check whether files are missing
 days_thin (days): the day has fewer than a third of the rows of the median day
     -> supply is underestimated; leave out incomplete days; if the first or the last day is thin
-    because times are local, say --time-zone; SQL may give the days of a zone
+    because times are local, say --time-zone; for the days of that zone give --sql a query with
+    CAST(strptime(…) AS DATE) AS day
 one_day (days): all bids are on one day
     -> weekdays cannot be compared, and no day can be held out to test forecasts
 one_advertiser (advertisers): there is only one advertiser
     -> there are no segments to find; forecasts use the advertiser's own curve
-no_wins (rows): no bid won
-    -> win rates are 0 and prices unknown; log the won bids too
 all_wins (rows): every bid won
     -> if the log leaves out the bids that lost, win rates and forecasts are far too high; log the
     lost bids too

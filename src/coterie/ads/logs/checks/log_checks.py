@@ -77,6 +77,10 @@ _LEAST_MEDIAN, _MOST_MEDIAN, _MOST_WHOLE = 10**4, 10**9, 10**11
 _LEAST_SHARE = 0.1
 #: Shares of wins that are free, or cost the bid, from which on it is no accident.
 _FREE_WINS, _MANY_EQUAL = 0.01, 0.05
+#: A usual share of the bid paid below this is one of amounts in different units.
+_OTHER_UNIT = 1e-4
+#: A share of rows that lost and were clicked, from which on it is no accident of the join.
+_LOST_CLICKS = 1e-4
 #: Of bids that win as often as they lose, the least share with a price close to the bid.
 _CLOSE_PRICES = 0.06
 #: A day with no win is a fault if this many are expected.
@@ -303,7 +307,9 @@ def _broken_rules(rows: ir.Table, rules: Sequence[RowRule], sums: LogSums) -> It
             for row in found
             if row["rule"] == k
         ]
-        yield fault_of(rule.code, counts[k], sums.rows, examples, **rule.words)
+        is_many = counts[k] >= max(_FEWEST_WINS, _LOST_CLICKS * sums.rows)
+        code = "clicks_on_losses" if rule.code == "click_on_loss" and is_many else rule.code
+        yield fault_of(code, counts[k], sums.rows, examples, **rule.words)
 
 
 def _plain(value: Any) -> Any:
@@ -515,6 +521,10 @@ def _units(sums: LogSums, logs: BidLogs) -> Iterator[Fault]:
     share = sums.by_advertiser("share") / np.maximum(priced, 1)
     is_known, often_lost = priced >= _FEWEST_WINS, lost >= bids / _FEWEST_WINS
     usual = np.median(share[is_known]) if is_known.any() else 0.0
+    if 0 < usual < _OTHER_UNIT:
+        factor = f"{10 ** round(-math.log10(usual)):,}"
+        yield fault_of("prices_far_below", int(priced.sum()), sums.rows, factor=factor)
+        return
     least = np.where(often_lost, max(_LEAST_SHARE, usual / 4), _LEAST_SHARE / 5)
     names = [advertisers[i] for i in np.flatnonzero(is_known & (share < least))]
     yield from _named("prices_implausible", names, len(advertisers))

@@ -171,6 +171,10 @@ class LogOptions:
         try:
             sql = "" if self.sql is None else self.sql.expanduser().read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
+            if re.search(r"\bfrom\s", str(self.sql), re.IGNORECASE):
+                raise TableError(
+                    "--sql takes a FILE that holds the query, not the query itself"
+                ) from error
             raise TableError(f"{self.sql}: the query cannot be read: {error}") from error
         return given | {"columns": self.columns, "sql": sql}
 
