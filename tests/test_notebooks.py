@@ -63,16 +63,23 @@ def test_every_code_cell_was_run_in_order(path: Path) -> None:
 
 
 def outputs_of(notebook: Any) -> list[list[str]]:
-    """Return what each cell prints or shows as text; a picture is only its kind."""
-    return [
-        [
-            "picture"
-            if "image/png" in one.get("data", {})
-            else one.get("text") or one.get("data", {}).get("text/plain", "")
-            for one in cell.get("outputs", [])
-        ]
-        for cell in notebook.cells
-    ]
+    """Return what each cell prints or shows as text; a picture is only its kind.
+
+    Texts that follow each other are one: how printed lines are divided depends on when they come.
+    """
+    shown = []
+    for cell in notebook.cells:
+        parts: list[str] = []
+        for one in cell.get("outputs", []):
+            data = one.get("data", {})
+            is_picture = "image/png" in data
+            text = "picture" if is_picture else one.get("text") or data.get("text/plain", "")
+            if is_picture or not parts or parts[-1] == "picture":
+                parts.append(text)
+            else:
+                parts[-1] += text
+        shown.append(parts)
+    return shown
 
 
 def commands_of(notebook: Any) -> list[str]:
