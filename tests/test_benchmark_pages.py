@@ -23,7 +23,6 @@ _IDLE = "its times need an idle machine"
 _HOUR = "it takes an hour"
 #: Results of earlier code, and why they were not measured again; their pages say that they are.
 OLDER = {
-    "ads_decisions": "portfolios stop now at the bid that buys 99.9% of the most",
     "ads_scale": _IDLE,
     "ads_speed": _IDLE,
     "divided": _IDLE,
