@@ -28,7 +28,6 @@ OLDER = {
     "divided": _IDLE,
     "first_use": _IDLE,
     "fuzz": _HOUR,
-    "growing": _IDLE,
     "kills": _HOUR,
     "mutation": _HOUR,
     "peers": _IDLE,
