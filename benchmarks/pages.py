@@ -79,18 +79,10 @@ def shown_of(name: str, key: str) -> str:
     ``measured`` of any result is the sentence that tells when and where it was measured. A row is
     named by as many of its first cells, joined by commas, as make it unique.
     """
-    result = read_result(name)
-    tables = {table["title"]: Table.from_json(table) for table in result["tables"]}
-    figures = {"measured": measured_line(name)}
-    if name in paper_page.FIGURES:
-        tables |= paper_page.tables_of_page(name, result)
-        figures |= paper_page.FIGURES[name](result)
-    else:
-        made = getattr(import_module(_MODULES[name]), "FIGURES", {})
-        figures |= {key: make(result) for key, make in made.items()}
+    tables, figures = _contents(name)
     title, *place = key.removeprefix("table ").split(" :: ")
     if key in figures:
-        return str(figures[key])
+        return figures[key]
     if title not in tables or len(place) not in (0, 2):
         raise TableError(f"{name}.json has no {key!r}; it has {[*tables, *figures]}")
     table = tables[title]
@@ -106,6 +98,21 @@ def shown_of(name: str, key: str) -> str:
             f"are {[*table.headings]}"
         )
     return str(rows[0][list(table.headings).index(column)])
+
+
+@cache
+def _contents(name: str) -> tuple[dict[str, Table], dict[str, str]]:
+    """Return the tables of a result by title, and its figures by key."""
+    result = read_result(name)
+    tables = {table["title"]: Table.from_json(table) for table in result["tables"]}
+    figures = {"measured": measured_line(name)}
+    if name in paper_page.FIGURES:
+        tables |= paper_page.tables_of_page(name, result)
+        figures |= paper_page.FIGURES[name](result)
+    else:
+        made = getattr(import_module(_MODULES[name]), "FIGURES", {})
+        figures |= {key: make(result) for key, make in made.items()}
+    return tables, figures
 
 
 @cache
@@ -133,7 +140,7 @@ def measured_line(name: str) -> str:
 
 def digest_of(name: str) -> str:
     """Return the digest of the code that a benchmark measures, as it is now."""
-    return code_digest(import_module(_MODULES[name.replace("-", "_")]).MEASURES)
+    return code_digest(import_module(_MODULES[name]).MEASURES)
 
 
 def is_current(name: str) -> bool:
@@ -145,7 +152,8 @@ def is_current(name: str) -> bool:
 
 def confirm(name: str, because: str, commit: str) -> Path:
     """Note in a result file that later changes of the code do not change it, and why."""
-    path = RESULTS / f"{name.replace('-', '_')}.json"
+    name = name.replace("-", "_")
+    path = RESULTS / f"{name}.json"
     result = json.loads(path.read_text(encoding="utf-8"))
     result["environment"]["confirmed"] = {
         "commit": commit,
